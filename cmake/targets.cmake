@@ -1,0 +1,60 @@
+# mlacheck_numerics: what makes a build bit-explicit. Every target of the project links it.
+add_library(mlacheck_numerics INTERFACE)
+target_compile_options(mlacheck_numerics INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off -fno-fast-math>)
+target_include_directories(mlacheck_numerics INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+if(MLACHECK_SANITIZE)
+  target_compile_options(mlacheck_numerics INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(mlacheck_numerics INTERFACE -fsanitize=address,undefined)
+endif()
+
+add_library(mlacheck_warnings INTERFACE)
+target_compile_options(mlacheck_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+    -Wdouble-promotion -Wformat=2 -Wcast-align -Wimplicit-fallthrough>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi>)
+if(MLACHECK_WARNINGS_AS_ERRORS)
+  target_compile_options(mlacheck_warnings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
+endif()
+
+# mlacheck_library(<name> SOURCES ... DEPENDS ...): a static library mlacheck_<name>.
+function(mlacheck_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  add_library(mlacheck_${name} STATIC ${arg_SOURCES})
+  add_library(mlacheck::${name} ALIAS mlacheck_${name})
+  target_link_libraries(mlacheck_${name}
+    PUBLIC mlacheck_numerics ${arg_DEPENDS}
+    PRIVATE $<BUILD_INTERFACE:mlacheck_warnings> ${arg_PRIVATE_DEPENDS})
+endfunction()
+
+# mlacheck_test(<source without .cpp> DEPENDS ... LABELS fast|slow|manual): one GoogleTest program, named after
+# its source; every test case in it is a ctest of its own, so that a skip shows by name. "fast" also runs under
+# the sanitizers; "manual" runs by hand alone (ctest -L manual).
+function(mlacheck_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "DEPENDS;LABELS" ${ARGN})
+  if(NOT MLACHECK_TESTS OR MLACHECK_BITS_ONLY)
+    return()
+  endif()
+  add_executable(${name} ${name}.cpp)
+  target_link_libraries(${name} PRIVATE mlacheck_numerics mlacheck_warnings ${arg_DEPENDS}
+    GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE MLACHECK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# mlacheck_benchmark(<source without .cpp> DEPENDS ...): one Google Benchmark program.
+function(mlacheck_benchmark name)
+  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  if(NOT MLACHECK_BENCHMARKS OR MLACHECK_BITS_ONLY)
+    return()
+  endif()
+  add_executable(${name} ${name}.cpp)
+  target_link_libraries(${name} PRIVATE mlacheck_numerics mlacheck_warnings ${arg_DEPENDS}
+    benchmark::benchmark benchmark::benchmark_main)
+endfunction()
