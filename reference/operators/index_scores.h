@@ -9,19 +9,20 @@ namespace mlacheck {
 
 // Lightning indexer scores. For row t and key s in [key_begin[t], key_end[t]):
 //   score[t, s] = scale_s * sum_h weights[t, h] * max(0, dot(q[t, h, :], key_s))
-// and -inf outside the range. scale_s is the key's own scale (fp8 pages), 1 otherwise. weights are already
-// scaled by the caller. Logical key s lies at physical slot
+// and -inf outside the range. scale_s is the key's own scale (fp8 pages), 1 otherwise. weights are
+// already scaled by the caller. Logical key s lies at physical slot
 //   block_table ? block_table[request(t), s / block_size] * block_size + s % block_size : s
 struct IndexScoresProblem {
   std::int64_t tokens = 0;  // T
   std::int64_t heads = 1;   // Hi
   std::int64_t dim = 128;
-  std::int64_t key_count = 0;  // columns of the result; logical keys
-  QueryView q;                 // [T, Hi, dim]
+  std::int64_t key_count = 0;      // columns of the result; logical keys
+  QueryView q;                     // [T, Hi, dim]
   const float* weights = nullptr;  // [T, Hi]
   RowsView keys;                   // physical rows [*, dim]
-  const std::int32_t* block_table = nullptr;  // [requests, block_table_stride], or null: logical = physical
-  std::int64_t block_table_stride = 0;        // elements
+  const std::int32_t* block_table =
+      nullptr;  // [requests, block_table_stride], or null: logical = physical
+  std::int64_t block_table_stride = 0;  // elements
   std::int64_t block_size = 0;
   const std::int32_t* request = nullptr;    // [T] row of block_table, or null: 0
   const std::int32_t* key_begin = nullptr;  // [T], or null: 0
@@ -31,7 +32,8 @@ struct IndexScoresProblem {
 // Steps in the order they are rounded. The order of the sum over heads is part of the contract.
 enum class HeadReduction { ordered, sequential };
 
-// fp32 scores [T, key_count]. A NaN score is canonical. Throws std::invalid_argument naming the field.
+// fp32 scores [T, key_count]. A NaN score is canonical. Throws std::invalid_argument naming the
+// field.
 std::vector<float> index_scores(const IndexScoresProblem& problem,
                                 HeadReduction reduction = HeadReduction::ordered);
 

@@ -15,8 +15,9 @@ struct QueryView {
   std::int64_t head_stride = 0;   // elements
 };
 
-// Read-only rows of a cache, addressed by physical slot: page = slot / page_size, and within the page the row
-// slot % page_size. A flat cache is one page of `slots` rows. Nothing outside [0, slots) is ever read.
+// Read-only rows of a cache, addressed by physical slot: page = slot / page_size, and within the
+// page the row slot % page_size. A flat cache is one page of `slots` rows. Nothing outside [0,
+// slots) is ever read.
 struct RowsView {
   const void* data = nullptr;
   DType dtype = DType::f32;      // f32, f16, bf16, e4m3
@@ -24,8 +25,8 @@ struct RowsView {
   std::int64_t page_size = 0;    // rows of a page
   std::int64_t page_stride = 0;  // bytes from page to page
   std::int64_t row_stride = 0;   // bytes from row to row inside a page
-  // Bytes from the start of a page to its fp32 scales, one a row (indexer key pages: values first, then scales);
-  // -1 where rows have no scale.
+  // Bytes from the start of a page to its fp32 scales, one a row (indexer key pages: values first,
+  // then scales); -1 where rows have no scale.
   std::int64_t scale_offset = -1;
 };
 
@@ -41,7 +42,8 @@ float row_scale(const RowsView& view, std::int64_t slot);
 // Widens n contiguous elements to fp32 (exact; NaN becomes canonical). dtype: f32, f16, bf16, e4m3.
 void load_row(const void* source, DType dtype, std::int64_t n, float* destination);
 
-// Rounds n fp32 values to dtype (f32, f16, bf16: nearest even; e4m3: saturating) and stores them contiguously.
+// Rounds n fp32 values to dtype (f32, f16, bf16: nearest even; e4m3: saturating) and stores them
+// contiguously.
 void store_row(const float* source, DType dtype, std::int64_t n, void* destination);
 
 // x rounded to dtype and widened again.

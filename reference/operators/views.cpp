@@ -1,0 +1,122 @@
+#include "reference/operators/views.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+
+#include "reference/formats/bf16.h"
+#include "reference/formats/e4m3.h"
+#include "reference/formats/f16.h"
+
+namespace mlacheck {
+namespace {
+
+// Elements go through memcpy: a page of 132-byte rows aligns nothing.
+template <typename Element>
+Element load(const std::byte* source) {
+  Element element;
+  std::memcpy(&element, source, sizeof(Element));
+  return element;
+}
+
+template <typename Element>
+void widen(const void* source, std::int64_t n, float* destination) {
+  const auto* bytes = static_cast<const std::byte*>(source);
+  for (std::int64_t i = 0; i < n; ++i)
+    destination[i] =
+        to_float(load<Element>(bytes + i * static_cast<std::int64_t>(sizeof(Element))));
+}
+
+template <typename Element, typename Round>
+void narrow(const float* source, std::int64_t n, void* destination, Round round) {
+  auto* bytes = static_cast<std::byte*>(destination);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Element element = round(source[i]);
+    std::memcpy(bytes + i * static_cast<std::int64_t>(sizeof(Element)), &element, sizeof(Element));
+  }
+}
+
+float canonical(float x) { return x != x ? std::bit_cast<float>(0x7fffffffu) : x; }
+
+[[noreturn]] void refuse(DType dtype) {
+  throw std::invalid_argument(
+      fmt::format("dtype: expected f32, f16, bf16 or e4m3, got {}", name_of(dtype)));
+}
+
+}  // namespace
+
+RowsView flat_rows(const void* data, DType dtype, std::int64_t slots, std::int64_t dim) {
+  RowsView view;
+  view.data = data;
+  view.dtype = dtype;
+  view.slots = slots;
+  view.page_size = std::max<std::int64_t>(slots, 1);
+  view.row_stride = dim * static_cast<std::int64_t>(size_of(dtype));
+  view.page_stride = view.page_size * view.row_stride;
+  return view;
+}
+
+const std::byte* row_address(const RowsView& view, std::int64_t slot) {
+  return static_cast<const std::byte*>(view.data) + slot / view.page_size * view.page_stride +
+         slot % view.page_size * view.row_stride;
+}
+
+float row_scale(const RowsView& view, std::int64_t slot) {
+  if (view.scale_offset < 0) return 1.0f;
+  const std::byte* page =
+      static_cast<const std::byte*>(view.data) + slot / view.page_size * view.page_stride;
+  return load<float>(page + view.scale_offset +
+                     slot % view.page_size * static_cast<std::int64_t>(sizeof(float)));
+}
+
+void load_row(const void* source, DType dtype, std::int64_t n, float* destination) {
+  switch (dtype) {
+    case DType::f32:
+      if (n > 0) std::memcpy(destination, source, static_cast<std::size_t>(n) * sizeof(float));
+      std::transform(destination, destination + n, destination, canonical);
+      return;
+    case DType::f16:
+      return widen<F16>(source, n, destination);
+    case DType::bf16:
+      return widen<Bf16>(source, n, destination);
+    case DType::e4m3:
+      return widen<E4m3>(source, n, destination);
+    default:
+      refuse(dtype);
+  }
+}
+
+void store_row(const float* source, DType dtype, std::int64_t n, void* destination) {
+  switch (dtype) {
+    case DType::f32:
+      return narrow<float>(source, n, destination, canonical);
+    case DType::f16:
+      return narrow<F16>(source, n, destination, to_f16);
+    case DType::bf16:
+      return narrow<Bf16>(source, n, destination, to_bf16);
+    case DType::e4m3:
+      return narrow<E4m3>(source, n, destination, to_e4m3_saturating);
+    default:
+      refuse(dtype);
+  }
+}
+
+float round_to(DType dtype, float x) {
+  switch (dtype) {
+    case DType::f32:
+      return canonical(x);
+    case DType::f16:
+      return to_float(to_f16(x));
+    case DType::bf16:
+      return to_float(to_bf16(x));
+    case DType::e4m3:
+      return to_float(to_e4m3_saturating(x));
+    default:
+      refuse(dtype);
+  }
+}
+
+}  // namespace mlacheck
