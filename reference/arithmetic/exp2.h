@@ -1,0 +1,37 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "reference/arithmetic/rounded.h"
+
+namespace mlacheck {
+
+// 2^x in fp32, the same bits on every CPU and GPU.
+//
+//   x < -126 (-inf too)   +0: subnormal results are flushed, an absolute error below 2^-126
+//   x >= 128 (+inf too)   +inf
+//   NaN                   0x7fffffff
+//   an integer x          exact
+//
+// x = n + f with n the nearest integer, |f| <= 1/2; 2^f by a minimax polynomial
+// (tools/scripts/minimax.py), then n is added to its exponent.
+MLACHECK_HOST_DEVICE inline float exp2_f32(float x) {
+  constexpr float kRound = 0x1.8p23f;  // adding it rounds to an integer, kept in the low bits
+  if (x < -126.0f) return 0.0f;
+  if (x >= 128.0f) return std::bit_cast<float>(0x7f800000u);
+  if (x != x) return std::bit_cast<float>(0x7fffffffu);
+  const float shifted = add_rn(x, kRound);
+  const float f = add_rn(x, -add_rn(shifted, -kRound));
+  float p = 0x1.414eeap-13f;
+  p = fma_rn(p, f, 0x1.5f03dap-10f);
+  p = fma_rn(p, f, 0x1.3b2e0cp-7f);
+  p = fma_rn(p, f, 0x1.c6af88p-5f);
+  p = fma_rn(p, f, 0x1.ebfbdcp-3f);
+  p = fma_rn(p, f, 0x1.62e430p-1f);
+  p = fma_rn(p, f, 1.0f);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
+                              (std::bit_cast<std::uint32_t>(shifted) << 23));
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "reference/arithmetic/rounded.h"
+
+namespace mlacheck {
+
+// log2(e) and ln(2), each as the nearest fp32 and what it lacks.
+inline constexpr float kLog2E = 0x1.715476p+0f;
+inline constexpr float kLog2ELow = 0x1.4ae0c0p-26f;
+inline constexpr float kLn2 = 0x1.62e430p-1f;
+inline constexpr float kLn2Low = -0x1.05c610p-29f;
+
+// log2(x) in fp32, the same bits on every CPU and GPU.
+//
+//   +-0           -inf
+//   x < 0, NaN    0x7fffffff
+//   +inf          +inf
+//   2^n           exact, subnormals too
+//
+// x = 2^n (1 + r), 1 + r in [sqrt(1/2), sqrt(2)): log2(x) = n + r log2(e) + r^2 q(r), q a minimax
+// polynomial (tools/scripts/minimax.py); the first two terms are summed without error, so that the
+// result stays accurate where they cancel and near x = 1.
+MLACHECK_HOST_DEVICE inline float log2_f32(float x) {
+  constexpr std::uint32_t kSqrtHalf = 0x3f3504f3u;
+  if (x == 0.0f) return std::bit_cast<float>(0xff800000u);
+  if (!(x > 0.0f)) return std::bit_cast<float>(0x7fffffffu);
+  if (x == std::bit_cast<float>(0x7f800000u)) return x;
+  const bool subnormal = x < 0x1p-126f;
+  const std::uint32_t bits =
+      std::bit_cast<std::uint32_t>(subnormal ? mul_rn(x, 0x1p23f) : x) - kSqrtHalf;
+  const std::int32_t exponent = static_cast<std::int32_t>(bits) >> 23;
+  const float n = static_cast<float>(exponent - (subnormal ? 23 : 0));
+  const float r = add_rn(std::bit_cast<float>((bits & 0x7fffffu) + kSqrtHalf), -1.0f);
+  float q = -0x1.c3c2cap-4f;
+  q = fma_rn(q, r, 0x1.7dcbcap-3f);
+  q = fma_rn(q, r, -0x1.874658p-3f);
+  q = fma_rn(q, r, 0x1.a2f22ep-3f);
+  q = fma_rn(q, r, -0x1.eabae2p-3f);
+  q = fma_rn(q, r, 0x1.277eaap-2f);
+  q = fma_rn(q, r, -0x1.715a82p-2f);
+  q = fma_rn(q, r, 0x1.ec7094p-2f);
+  q = fma_rn(q, r, -0x1.715470p-1f);
+  const float product = mul_rn(r, kLog2E);
+  const float product_low = fma_rn(r, kLog2ELow, fma_rn(r, kLog2E, -product));
+  const float high = add_rn(n, product);  // |n| >= |product| or n = 0
+  const float low = add_rn(add_rn(n, -high), product);
+  return add_rn(high, add_rn(low, fma_rn(mul_rn(r, r), q, product_low)));
+}
+
+}  // namespace mlacheck
