@@ -1,0 +1,283 @@
+/* mlacheck_kernel.h: how mlacheck runs a kernel. C99, no dependency but <stdint.h> and <stddef.h>.
+ *
+ * A kernel library is a shared object that exports one function,
+ *
+ *     const mlacheck_library* mlacheck_kernel_library(uint32_t abi_version);
+ *
+ * and mlacheck runs it with `mlacheck run 'RECIPE' --kernel ./libmine.so`. What a kernel declares
+ * here, it is held to: its conventions are translated, its numerics contract sets the width of the
+ * admissible interval.
+ *
+ * Rules:
+ *   - The caller owns all memory: tensors, workspace and outputs. Nothing is allocated in `run`.
+ *   - Sizes of tensors are in the problem, addresses in the tensors; a problem alone decides
+ * support and workspace.
+ *   - Every struct begins with its size, so that later versions can append fields. Enums are
+ * int32_t.
+ *   - Functions return 0 on success. They may be called from any thread, one call at a time.
+ *   - Strides are in elements, but for cache rows, whose strides are in bytes.
+ */
+#ifndef MLACHECK_KERNEL_H
+#define MLACHECK_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MLACHECK_ABI_VERSION 1u
+
+#if defined(_WIN32)
+#define MLACHECK_EXPORT __declspec(dllexport)
+#else
+#define MLACHECK_EXPORT __attribute__((visibility("default")))
+#endif
+
+typedef enum mlacheck_operator {
+  MLACHECK_SPARSE_ATTENTION = 1,
+  MLACHECK_INDEX_SCORES = 2,
+  MLACHECK_TOP_K = 3,
+  MLACHECK_INDEX_SELECT = 4, /* index_scores and top_k in one, without the [T, N] matrix */
+  MLACHECK_MAP_SLOTS = 5
+} mlacheck_operator;
+
+typedef enum mlacheck_dtype {
+  MLACHECK_F32 = 1,
+  MLACHECK_F16 = 2,
+  MLACHECK_BF16 = 3,
+  MLACHECK_E4M3 = 4 /* float8_e4m3fn */
+} mlacheck_dtype;
+
+typedef enum mlacheck_cache_format {
+  MLACHECK_CACHE_ROWS = 1,    /* elements of dtype, nothing else */
+  MLACHECK_CACHE_FP8_656 = 2, /* 512 e4m3, 4 fp32 scales, 64 bf16: 656 bytes a token */
+  MLACHECK_CACHE_INDEX_PAGES =
+      3 /* all e4m3 keys of a page, then its fp32 scales: 132 bytes a token */
+} mlacheck_cache_format;
+
+typedef enum mlacheck_memory {
+  MLACHECK_HOST = 1,  /* tensors in host memory; the stream is NULL */
+  MLACHECK_DEVICE = 2 /* tensors in device memory; the stream is a cudaStream_t */
+} mlacheck_memory;
+
+/* ---- Problems: everything about a call but its addresses ---- */
+
+/* Rows of a cache by physical slot: page = slot / page_size, row = slot % page_size. */
+typedef struct mlacheck_cache {
+  int32_t format; /* mlacheck_cache_format */
+  int32_t dtype;  /* mlacheck_dtype of a value */
+  int64_t slots;  /* N: slots that exist; nothing past them is read */
+  int64_t page_size;
+  int64_t page_stride; /* bytes */
+  int64_t row_stride;  /* bytes, within a page */
+} mlacheck_cache;
+
+/* q [tokens, heads, qk_dim], kv [slots, qk_dim], indices int32 [tokens, topk] -> out [tokens,
+ * heads, v_dim], lse [tokens, heads]. An index < 0 or >= slots, or standing at or past topk_length,
+ * is absent: it influences no bit and is never dereferenced. Duplicates count as often as they
+ * stand. Any size may be 0 but heads. */
+typedef struct mlacheck_sparse_attention_problem {
+  int64_t tokens;
+  int64_t heads;
+  int64_t topk;
+  int64_t qk_dim; /* 576 */
+  int64_t v_dim;  /* 512: the first elements of a row are its value */
+  int64_t q_token_stride;
+  int64_t q_head_stride;
+  int64_t index_stride; /* from row to row of indices */
+  mlacheck_cache kv;
+  int32_t q_dtype;
+  int32_t out_dtype;
+  float sm_scale; /* natural units, always explicit */
+  int32_t has_topk_length;
+  int32_t has_attn_sink;
+  int32_t wants_max_logit;
+  int32_t batch_invariant; /* a row's bits may depend on that row alone */
+  int32_t reserved;
+} mlacheck_sparse_attention_problem;
+
+/* q [tokens, heads, dim], weights fp32 [tokens, heads], keys -> scores fp32 [tokens, key_count]:
+ * key scale * sum_h weights * max(0, q . key) for keys in [key_begin, key_end), -inf outside. */
+typedef struct mlacheck_index_scores_problem {
+  int64_t tokens;
+  int64_t heads;
+  int64_t dim; /* 128 */
+  int64_t key_count;
+  int64_t q_token_stride;
+  int64_t q_head_stride;
+  int64_t score_stride;       /* from row to row of scores */
+  int64_t block_table_stride; /* columns of a row of block_table */
+  mlacheck_cache keys;
+  int32_t q_dtype;
+  int32_t has_block_table; /* else the logical key is the slot; block size = keys.page_size */
+  int32_t has_request;     /* row of block_table for each token; else row 0 */
+  int32_t has_key_range;   /* key_begin and key_end [tokens]; else 0 and key_count */
+} mlacheck_index_scores_problem;
+
+/* scores fp32 [rows, columns] -> indices int32 [rows, k], ascending, padded with -1: the min(k, n)
+ * largest of [row_begin, row_end). Ties go to the lowest index, -0 equals +0, NaN is chosen only
+ * when nothing else is left. */
+typedef struct mlacheck_top_k_problem {
+  int64_t rows;
+  int64_t columns;
+  int64_t k;
+  int64_t score_stride;
+  int32_t has_row_range; /* row_begin and row_end [rows]; else 0 and columns */
+  int32_t reserved;
+} mlacheck_top_k_problem;
+
+typedef struct mlacheck_index_select_problem {
+  mlacheck_index_scores_problem scores;
+  int64_t k;
+  int32_t to_slots; /* map the selected logical keys to slots through block_table */
+  int32_t reserved;
+} mlacheck_index_select_problem;
+
+/* positions int32 [count] -> slots int32 [count] through one row of a block table; -1 stays -1. */
+typedef struct mlacheck_map_slots_problem {
+  int64_t count;
+  int64_t blocks;
+  int64_t block_size;
+} mlacheck_map_slots_problem;
+
+typedef struct mlacheck_problem {
+  uint32_t struct_size;
+  int32_t op; /* mlacheck_operator: which member of u */
+  union {
+    mlacheck_sparse_attention_problem sparse_attention;
+    mlacheck_index_scores_problem index_scores;
+    mlacheck_top_k_problem top_k;
+    mlacheck_index_select_problem index_select;
+    mlacheck_map_slots_problem map_slots;
+    int64_t room[40];
+  } u;
+} mlacheck_problem;
+
+/* ---- Tensors: the addresses of a call ---- */
+
+typedef struct mlacheck_tensors {
+  uint32_t struct_size;
+  uint32_t reserved;
+  /* inputs; NULL where the operator or the problem has none */
+  const void* q;              /* [tokens, heads, qk_dim or dim] */
+  const void* cache;          /* kv or keys */
+  const int32_t* indices;     /* [tokens, topk] */
+  const int32_t* topk_length; /* [tokens] */
+  const float* attn_sink;     /* [heads] raw logits, natural units */
+  const float* weights;       /* [tokens, heads], already scaled by the caller */
+  const int32_t* block_table; /* [requests, block_table_stride] */
+  const int32_t* request;     /* [tokens] */
+  const int32_t* range_begin; /* [tokens or rows] */
+  const int32_t* range_end;   /* [tokens or rows] */
+  const float* scores_in;     /* top_k: [rows, columns] */
+  const int32_t* positions;   /* map_slots: [count] */
+  /* outputs */
+  void* out;         /* [tokens, heads, v_dim] of out_dtype */
+  float* lse;        /* [tokens, heads] */
+  float* max_logit;  /* [tokens, heads]; NULL unless wants_max_logit */
+  float* scores_out; /* index_scores: [tokens, score_stride] */
+  int32_t* selected; /* top_k, index_select: [rows or tokens, k] */
+  int32_t* slots;    /* map_slots: [count] */
+} mlacheck_tensors;
+
+/* ---- What a kernel declares ---- */
+
+typedef enum mlacheck_lse_base {
+  MLACHECK_LSE_NATURAL = 1,
+  MLACHECK_LSE_BASE2 = 2
+} mlacheck_lse_base;
+
+/* lse of a row with no present entry */
+typedef enum mlacheck_lse_empty {
+  MLACHECK_EMPTY_MINUS_INF = 1,
+  MLACHECK_EMPTY_PLUS_INF = 2,
+  MLACHECK_EMPTY_MINUS_1E30 = 3
+} mlacheck_lse_empty;
+
+typedef struct mlacheck_conventions {
+  uint32_t struct_size;
+  int32_t lse_base;     /* mlacheck_lse_base */
+  int32_t lse_empty;    /* mlacheck_lse_empty */
+  int32_t sink_in_lse;  /* 1: lse includes the attention sink; 0: over the keys alone */
+  int32_t index_units;  /* 0: indices are slots; others are reserved */
+  int32_t row_relative; /* 1: selected keys count from range_begin; 0: absolute */
+  int32_t any_order;    /* 1: selected keys come in any order; 0: ascending */
+  int32_t any_tie;      /* 1: ties at the threshold fall as they like; 0: to the lowest index */
+} mlacheck_conventions;
+
+typedef enum mlacheck_rounding {
+  MLACHECK_TO_NEAREST = 1,
+  MLACHECK_TOWARD_ZERO = 2
+} mlacheck_rounding;
+
+/* bounds the depth of a sum of n terms */
+typedef enum mlacheck_sum_order {
+  MLACHECK_SUM_SEQUENTIAL = 1, /* n */
+  MLACHECK_SUM_LANES16 = 2,    /* ceil(n / 16) + 4 */
+  MLACHECK_SUM_TREE = 3        /* ceil(log2 n) */
+} mlacheck_sum_order;
+
+/* The arithmetic that sets the bound. A block is the number of products that one step adds exactly
+ * and rounds once (16 for an f16 tensor-core step, 1 for scalar code). */
+typedef struct mlacheck_contract {
+  uint32_t struct_size;
+  int32_t accumulate; /* mlacheck_rounding of the fp32 accumulators */
+  int32_t qk_block;   /* query-key dot products */
+  int32_t qk_order;   /* mlacheck_sum_order over the blocks */
+  int32_t pv_block;   /* weight-value products */
+  int32_t pv_order;
+  int32_t tile; /* keys between two rescales by a new maximum; 0: one maximum, never rescaled */
+  int32_t sum_order;       /* of the sum of weights */
+  int32_t weight_dtype;    /* mlacheck_dtype that weights are rounded to before the value product */
+  int32_t sum_of_rounded;  /* 1: the sum of weights adds the rounded ones */
+  int32_t partial_dtype;   /* of stored split partials; MLACHECK_F32 when there are none */
+  int32_t max_splits;      /* 1: never split */
+  int32_t batch_invariant; /* promises that it is, when the problem asks */
+  int32_t run_deterministic; /* promises the same bits from run to run */
+  float exp2_error;          /* relative error of exp2, e.g. 0x1p-22f */
+  float log2_error;          /* absolute error of log2, e.g. 0x1p-22f */
+  float lazy_max; /* log2 by which a weight may exceed 1 because the maximum is raised lazily */
+} mlacheck_contract;
+
+typedef struct mlacheck_kernel {
+  uint32_t struct_size;
+  int32_t op;              /* mlacheck_operator */
+  const char* name;        /* unique in its library, e.g. "sparse_attention_sm120" */
+  const char* description; /* one line */
+  int32_t memory;          /* mlacheck_memory: where it wants its tensors */
+  int32_t reserved;
+  mlacheck_conventions conventions;
+  mlacheck_contract contract;
+
+  /* 1: can run it. 0: cannot, and `why` (why_size bytes, always terminated) says which value and
+   * what is allowed. */
+  int (*supports)(const mlacheck_problem* problem, char* why, size_t why_size);
+  /* Bytes of workspace, 256-byte aligned, that `run` needs. */
+  int (*workspace_size)(const mlacheck_problem* problem, uint64_t* bytes);
+  /* Writes every output; asynchronous on `stream` for device memory. On failure `why` says what
+   * went wrong. */
+  int (*run)(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void* workspace,
+             uint64_t workspace_bytes, void* stream, char* why, size_t why_size);
+} mlacheck_kernel;
+
+typedef struct mlacheck_library {
+  uint32_t struct_size;
+  uint32_t abi_version; /* MLACHECK_ABI_VERSION that it was built with */
+  const char* name;
+  const char* version;
+  const mlacheck_kernel* const* kernels; /* [kernel_count] */
+  uint32_t kernel_count;
+  uint32_t reserved;
+} mlacheck_library;
+
+/* The one exported symbol. `abi_version` is the caller's; NULL when the library cannot serve it. */
+typedef const mlacheck_library* (*mlacheck_kernel_library_fn)(uint32_t abi_version);
+#define MLACHECK_KERNEL_LIBRARY_SYMBOL "mlacheck_kernel_library"
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

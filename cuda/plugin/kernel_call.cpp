@@ -1,0 +1,112 @@
+#include "cuda/plugin/kernel_call.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace mlacheck {
+
+namespace {
+
+// A whole page, so that kernels that read rows in large steps stay inside the block too.
+constexpr std::size_t kGuard = 4096;
+constexpr std::byte kGuardByte{0xdb};
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+std::byte poison(CallTensor tensor) {
+  const bool integers = tensor == CallTensor::selected || tensor == CallTensor::slots;
+  return integers ? std::byte{0xa5} : std::byte{0xff};
+}
+
+bool untouched(const std::byte* from, const std::byte* to) {
+  return std::all_of(from, to, [](std::byte b) { return b == kGuardByte; });
+}
+
+}  // namespace
+
+std::string_view tensor_name(CallTensor tensor) {
+  static constexpr std::string_view kNames[kCallTensors] = {
+      "q",           "cache",   "indices",     "topk_length", "attn_sink", "weights",
+      "block_table", "request", "range_begin", "range_end",   "scores_in", "positions",
+      "out",         "lse",     "max_logit",   "scores_out",  "selected",  "slots"};
+  return kNames[static_cast<std::size_t>(tensor)];
+}
+
+KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
+                       std::span<const Output> outputs) {
+  CallHeader header = {};
+  header.problem = problem;
+  bytes_ = aligned(sizeof(CallHeader)) + kGuard;
+  const auto place = [&](CallTensor tensor, std::size_t bytes) {
+    header.pieces[static_cast<std::size_t>(tensor)] = {bytes_, bytes};
+    bytes_ += aligned(bytes) + kGuard;
+  };
+  for (const Input& input : inputs) place(input.tensor, input.bytes.size());
+  for (const Output& output : outputs) place(output.tensor, output.bytes);
+
+  file_descriptor_ = memfd_create("mlacheck-call", MFD_CLOEXEC);
+  if (file_descriptor_ < 0 || ftruncate(file_descriptor_, static_cast<off_t>(bytes_)) != 0)
+    throw std::system_error(errno, std::generic_category(),
+                            fmt::format("shared memory of {} bytes for a kernel call", bytes_));
+  void* block = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_descriptor_, 0);
+  if (block == MAP_FAILED)
+    throw std::system_error(errno, std::generic_category(),
+                            fmt::format("shared memory of {} bytes for a kernel call", bytes_));
+  block_ = static_cast<std::byte*>(block);
+
+  std::fill(block_, block_ + bytes_, kGuardByte);
+  std::memcpy(block_, &header, sizeof(header));
+  for (const Input& input : inputs) {
+    std::byte* start = block_ + header.pieces[static_cast<std::size_t>(input.tensor)].offset;
+    std::copy(input.bytes.begin(), input.bytes.end(), start);
+    input_hashes_[static_cast<std::size_t>(input.tensor)] = hash_of_inputs(input.tensor);
+  }
+  for (const Output& output : outputs) {
+    std::byte* start = block_ + header.pieces[static_cast<std::size_t>(output.tensor)].offset;
+    std::fill(start, start + output.bytes, poison(output.tensor));
+  }
+}
+
+KernelCall::~KernelCall() {
+  if (block_ != nullptr) munmap(block_, bytes_);
+  if (file_descriptor_ >= 0) close(file_descriptor_);
+}
+
+std::span<const std::byte> KernelCall::tensor(CallTensor tensor) const {
+  const CallHeader::Piece& piece = header().pieces[static_cast<std::size_t>(tensor)];
+  return {block_ + piece.offset, piece.bytes};
+}
+
+std::uint64_t KernelCall::hash_of_inputs(CallTensor name) const {
+  const std::span<const std::byte> bytes = tensor(name);
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::vector<std::string> KernelCall::trespasses() const {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < kCallTensors; ++i) {
+    const auto name = static_cast<CallTensor>(i);
+    const CallHeader::Piece& piece = header().pieces[i];
+    if (piece.offset == 0) continue;
+    const std::byte* start = block_ + piece.offset;
+    if (!untouched(start - kGuard, start))
+      found.push_back(fmt::format("wrote before {}", tensor_name(name)));
+    if (!untouched(start + piece.bytes, start + aligned(piece.bytes) + kGuard))
+      found.push_back(fmt::format("wrote past the end of {}", tensor_name(name)));
+    if (!is_output(name) && hash_of_inputs(name) != input_hashes_[i])
+      found.push_back(fmt::format("changed its input {}", tensor_name(name)));
+  }
+  return found;
+}
+
+}  // namespace mlacheck

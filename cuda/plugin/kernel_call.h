@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cuda/include/mlacheck_kernel.h"
+
+namespace mlacheck {
+
+// The members of mlacheck_tensors: inputs first, then outputs.
+enum class CallTensor : std::uint32_t {
+  q,
+  cache,
+  indices,
+  topk_length,
+  attn_sink,
+  weights,
+  block_table,
+  request,
+  range_begin,
+  range_end,
+  scores_in,
+  positions,
+  out,
+  lse,
+  max_logit,
+  scores_out,
+  selected,
+  slots,
+};
+inline constexpr std::size_t kCallTensors = 18;
+
+std::string_view tensor_name(CallTensor tensor);
+constexpr bool is_output(CallTensor tensor) { return tensor >= CallTensor::out; }
+
+// How far a call came; written by the process that makes it.
+enum class CallStatus : std::int32_t { pending, done, refused, failed };
+
+// What stands at the start of the shared block.
+struct CallHeader {
+  struct Piece {
+    std::uint64_t offset;  // from the start of the block; 0: the call has no such tensor
+    std::uint64_t bytes;
+  };
+  mlacheck_problem problem;
+  Piece pieces[kCallTensors];
+  CallStatus status;
+  double seconds;     // of `run` alone
+  char message[512];  // why it was refused or failed
+};
+
+// One call of a kernel, laid out in shared memory so that another process can make it:
+//
+//   header | guard | tensor | guard | tensor | ... | guard
+//
+// A guard shows writes outside a tensor. Outputs start as poison (all ones, a NaN, for floats;
+// 0xa5a5a5a5 for integers), so that what a kernel leaves unwritten shows. Inputs are hashed, so
+// that a changed one shows.
+class KernelCall {
+ public:
+  struct Input {
+    CallTensor tensor;
+    std::span<const std::byte> bytes;
+  };
+  struct Output {
+    CallTensor tensor;
+    std::size_t bytes;
+  };
+
+  // Copies the inputs. Throws std::system_error when shared memory is short.
+  KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
+             std::span<const Output> outputs);
+  ~KernelCall();
+  KernelCall(const KernelCall&) = delete;
+  KernelCall& operator=(const KernelCall&) = delete;
+
+  int file_descriptor() const { return file_descriptor_; }
+  const CallHeader& header() const { return *reinterpret_cast<const CallHeader*>(block_); }
+  std::span<const std::byte> tensor(CallTensor tensor) const;
+
+  // What a finished call did that it must not: "wrote outside lse", "changed its input q".
+  std::vector<std::string> trespasses() const;
+
+ private:
+  std::uint64_t hash_of_inputs(CallTensor tensor) const;
+
+  int file_descriptor_ = -1;
+  std::byte* block_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::uint64_t input_hashes_[kCallTensors] = {};
+};
+
+}  // namespace mlacheck

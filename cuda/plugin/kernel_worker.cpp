@@ -1,0 +1,196 @@
+#include "cuda/plugin/kernel_worker.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "cuda/plugin/kernel_library.h"
+
+namespace mlacheck {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void set_message(CallHeader& header, std::string_view text) {
+  const std::size_t length = std::min(text.size(), sizeof(header.message) - 1);
+  std::copy_n(text.begin(), length, header.message);
+  header.message[length] = '\0';
+}
+
+// The tensors' addresses, in the order of CallTensor.
+mlacheck_tensors addresses(std::byte* block, const CallHeader& header) {
+  const auto at = [&](CallTensor tensor) -> void* {
+    const CallHeader::Piece& piece = header.pieces[static_cast<std::size_t>(tensor)];
+    return piece.offset == 0 ? nullptr : block + piece.offset;
+  };
+  mlacheck_tensors t = {};
+  t.struct_size = sizeof(t);
+  t.q = at(CallTensor::q);
+  t.cache = at(CallTensor::cache);
+  t.indices = static_cast<const std::int32_t*>(at(CallTensor::indices));
+  t.topk_length = static_cast<const std::int32_t*>(at(CallTensor::topk_length));
+  t.attn_sink = static_cast<const float*>(at(CallTensor::attn_sink));
+  t.weights = static_cast<const float*>(at(CallTensor::weights));
+  t.block_table = static_cast<const std::int32_t*>(at(CallTensor::block_table));
+  t.request = static_cast<const std::int32_t*>(at(CallTensor::request));
+  t.range_begin = static_cast<const std::int32_t*>(at(CallTensor::range_begin));
+  t.range_end = static_cast<const std::int32_t*>(at(CallTensor::range_end));
+  t.scores_in = static_cast<const float*>(at(CallTensor::scores_in));
+  t.positions = static_cast<const std::int32_t*>(at(CallTensor::positions));
+  t.out = at(CallTensor::out);
+  t.lse = static_cast<float*>(at(CallTensor::lse));
+  t.max_logit = static_cast<float*>(at(CallTensor::max_logit));
+  t.scores_out = static_cast<float*>(at(CallTensor::scores_out));
+  t.selected = static_cast<std::int32_t*>(at(CallTensor::selected));
+  t.slots = static_cast<std::int32_t*>(at(CallTensor::slots));
+  return t;
+}
+
+// The workspace, poisoned and between guards of its own.
+class Workspace {
+ public:
+  explicit Workspace(std::uint64_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard + 256) {
+    std::fill(memory_.begin(), memory_.end(), kByte);
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data()) + kGuard;
+    start_ = memory_.data() + kGuard + (256 - address % 256) % 256;
+  }
+  void* data() { return start_; }
+  bool overrun() const {
+    const std::byte* begin = memory_.data();
+    const std::byte* start = start_;
+    const auto written = [](std::byte b) { return b != kByte; };
+    return std::any_of(begin, start, written) ||
+           std::any_of(start + bytes_, begin + memory_.size(), written);
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 4096;
+  static constexpr std::byte kByte{0xff};
+  std::uint64_t bytes_;
+  std::vector<std::byte> memory_;
+  std::byte* start_;
+};
+
+CallStatus make_call(std::byte* block, CallHeader& header, const std::filesystem::path& path,
+                     const std::string& name) {
+  const KernelLibrary library = KernelLibrary::open(path);
+  const mlacheck_kernel& kernel = library.kernel(name);
+  const std::size_t room = sizeof(header.message);
+  if (kernel.memory == MLACHECK_DEVICE) {
+    set_message(header, "wants device memory, and this build of mlacheck drives no GPU");
+    return CallStatus::refused;
+  }
+  if (kernel.supports(&header.problem, header.message, room) == 0) return CallStatus::refused;
+
+  std::uint64_t workspace_bytes = 0;
+  if (kernel.workspace_size(&header.problem, &workspace_bytes) != 0) {
+    set_message(header, "workspace_size failed on a problem that it supports");
+    return CallStatus::failed;
+  }
+  Workspace workspace(workspace_bytes);
+  const mlacheck_tensors tensors = addresses(block, header);
+  const auto begin = Clock::now();
+  const int result = kernel.run(&header.problem, &tensors, workspace.data(), workspace_bytes,
+                                nullptr, header.message, room);
+  header.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (result != 0) return CallStatus::failed;
+  if (workspace.overrun()) {
+    set_message(header, fmt::format("wrote outside its workspace of {} bytes", workspace_bytes));
+    return CallStatus::failed;
+  }
+  return CallStatus::done;
+}
+
+}  // namespace
+
+CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target,
+                          std::chrono::seconds timeout) {
+  const std::string program = target.worker_program.string();
+  const std::string library = std::filesystem::absolute(target.library).string();
+  const std::string descriptor = std::to_string(call.file_descriptor());
+  const std::array<const char*, 6> arguments = {program.c_str(),       "worker",
+                                                descriptor.c_str(),    library.c_str(),
+                                                target.kernel.c_str(), nullptr};
+  const pid_t child = fork();
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork of a kernel worker");
+  if (child == 0) {
+    fcntl(call.file_descriptor(), F_SETFD, 0);  // survives the exec of this child alone
+    execv(program.c_str(), const_cast<char* const*>(arguments.data()));
+    _exit(127);
+  }
+
+  const auto deadline = Clock::now() + timeout;
+  int status = 0;
+  auto pause = std::chrono::microseconds(200);
+  while (true) {
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) break;
+    if (ended < 0 && errno != EINTR)
+      throw std::system_error(errno, std::generic_category(), "waiting for a kernel worker");
+    if (Clock::now() > deadline) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return {CallOutcome::Kind::timed_out, fmt::format("no answer in {} s", timeout.count()), 0};
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(20'000));
+  }
+
+  using Kind = CallOutcome::Kind;
+  const CallHeader& header = call.header();
+  const std::string message(header.message, strnlen(header.message, sizeof(header.message)));
+  if (WIFSIGNALED(status))
+    return {Kind::crashed,
+            fmt::format("killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))),
+            0};
+  if (WEXITSTATUS(status) == 127 && header.status == CallStatus::pending)
+    return {Kind::failed, fmt::format("cannot start the worker program {}", program), 0};
+  switch (header.status) {
+    case CallStatus::done:
+      if (WEXITSTATUS(status) == 0) return {Kind::done, "", header.seconds};
+      break;
+    case CallStatus::refused:
+      return {Kind::refused, message.empty() ? "gave no reason" : message, 0};
+    case CallStatus::failed:
+      return {Kind::failed, message.empty() ? "gave no reason" : message, header.seconds};
+    case CallStatus::pending:
+      break;
+  }
+  return {Kind::crashed,
+          fmt::format("ended with exit status {} in the middle of a call", WEXITSTATUS(status)), 0};
+}
+
+int serve_call(int file_descriptor, const std::filesystem::path& library,
+               const std::string& kernel) {
+  struct stat info = {};
+  if (fstat(file_descriptor, &info) != 0) return 3;
+  const auto bytes = static_cast<std::size_t>(info.st_size);
+  if (bytes < sizeof(CallHeader)) return 3;
+  void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_descriptor, 0);
+  if (block == MAP_FAILED) return 3;
+
+  auto& header = *static_cast<CallHeader*>(block);
+  try {
+    header.status = make_call(static_cast<std::byte*>(block), header, library, kernel);
+  } catch (const std::exception& error) {
+    set_message(header, error.what());
+    header.status = CallStatus::failed;
+  }
+  // Not exit: destructors of a misbehaving kernel's library are no business of this call.
+  _exit(0);
+}
+
+}  // namespace mlacheck

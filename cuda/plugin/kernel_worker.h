@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include "cuda/plugin/kernel_call.h"
+
+namespace mlacheck {
+
+// Which kernel, and the program whose `worker` command makes the call.
+struct KernelTarget {
+  std::filesystem::path library;
+  std::string kernel;
+  std::filesystem::path worker_program;
+};
+
+struct CallOutcome {
+  enum class Kind { done, refused, failed, crashed, timed_out };
+  Kind kind = Kind::failed;
+  std::string detail;  // the kernel's reason, or the signal
+  double seconds = 0;  // of the kernel's `run`
+};
+
+// Makes the call in a process of its own, so that a kernel that crashes, hangs or corrupts memory
+// is a verdict and not the end of the run. Outputs are then in the call. Throws std::system_error
+// when no process can be had.
+CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target,
+                          std::chrono::seconds timeout);
+
+// The other side, in the worker process: maps the call from file_descriptor, runs the kernel,
+// writes status and outputs back. Returns the exit status: 0 once a status is written, 3 when the
+// call cannot be mapped.
+int serve_call(int file_descriptor, const std::filesystem::path& library,
+               const std::string& kernel);
+
+}  // namespace mlacheck
