@@ -23,10 +23,10 @@ MLACHECK_HOST_DEVICE inline float exp2_f32(float x) {
   if (x != x) return std::bit_cast<float>(0x7fffffffu);
   const float shifted = add_rn(x, kRound);
   const float f = add_rn(x, -add_rn(shifted, -kRound));
-  float p = 0x1.414eeap-13f;
-  p = fma_rn(p, f, 0x1.5f03dap-10f);
-  p = fma_rn(p, f, 0x1.3b2e0cp-7f);
-  p = fma_rn(p, f, 0x1.c6af88p-5f);
+  float p = 0x1.415fdep-13f;
+  p = fma_rn(p, f, 0x1.5f0934p-10f);
+  p = fma_rn(p, f, 0x1.3b2dfap-7f);
+  p = fma_rn(p, f, 0x1.c6af7ap-5f);
   p = fma_rn(p, f, 0x1.ebfbdcp-3f);
   p = fma_rn(p, f, 0x1.62e430p-1f);
   p = fma_rn(p, f, 1.0f);

@@ -34,15 +34,16 @@ MLACHECK_HOST_DEVICE inline float log2_f32(float x) {
   const std::int32_t exponent = static_cast<std::int32_t>(bits) >> 23;
   const float n = static_cast<float>(exponent - (subnormal ? 23 : 0));
   const float r = add_rn(std::bit_cast<float>((bits & 0x7fffffu) + kSqrtHalf), -1.0f);
-  float q = -0x1.c3c2cap-4f;
-  q = fma_rn(q, r, 0x1.7dcbcap-3f);
-  q = fma_rn(q, r, -0x1.874658p-3f);
-  q = fma_rn(q, r, 0x1.a2f22ep-3f);
-  q = fma_rn(q, r, -0x1.eabae2p-3f);
-  q = fma_rn(q, r, 0x1.277eaap-2f);
-  q = fma_rn(q, r, -0x1.715a82p-2f);
-  q = fma_rn(q, r, 0x1.ec7094p-2f);
-  q = fma_rn(q, r, -0x1.715470p-1f);
+  float q = 0x1.7166b2p-4f;
+  q = fma_rn(q, r, -0x1.52742cp-3f);
+  q = fma_rn(q, r, 0x1.626b1ap-3f);
+  q = fma_rn(q, r, -0x1.6fed0ap-3f);
+  q = fma_rn(q, r, 0x1.a3e142p-3f);
+  q = fma_rn(q, r, -0x1.ec614cp-3f);
+  q = fma_rn(q, r, 0x1.277ffcp-2f);
+  q = fma_rn(q, r, -0x1.7154d6p-2f);
+  q = fma_rn(q, r, 0x1.ec7086p-2f);
+  q = fma_rn(q, r, -0x1.715476p-1f);
   const float product = mul_rn(r, kLog2E);
   const float product_low = fma_rn(r, kLog2ELow, fma_rn(r, kLog2E, -product));
   const float high = add_rn(n, product);  // |n| >= |product| or n = 0
