@@ -19,7 +19,8 @@ MLACHECK_HOST_DEVICE constexpr float to_float(Bf16 x) {
   return std::bit_cast<float>(nan ? 0x7fffffffu : std::uint32_t{x.bits} << 16);
 }
 
-// Nearest, ties to even; subnormals kept; overflow becomes Inf; NaN becomes 0x7fff (cvt.rn.bf16.f32).
+// Nearest, ties to even; subnormals kept; overflow becomes Inf; NaN becomes 0x7fff
+// (cvt.rn.bf16.f32).
 MLACHECK_HOST_DEVICE constexpr Bf16 to_bf16(float x) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return {0x7fff};

@@ -25,23 +25,23 @@ MLACHECK_HOST_DEVICE constexpr float to_float(E4m3 x) {
 
 namespace detail {
 
-// Nearest, ties to even, of a magnitude that is not NaN; `overflow` is returned when the result would exceed 448.
+// Nearest, ties to even, of a magnitude that is not NaN; `overflow` is returned when the result
+// would exceed 448.
 MLACHECK_HOST_DEVICE constexpr std::uint8_t e4m3_magnitude(std::uint32_t magnitude,
                                                            std::uint8_t overflow) {
   if (magnitude > 0x43e80000u) return overflow;  // above 464, the middle between 448 and 480
-  if (magnitude < 0x3c800000u) {                 // below 2^-6: adding 2^14 leaves a last place of 2^-9
+  if (magnitude < 0x3c800000u) {  // below 2^-6: adding 2^14 leaves a last place of 2^-9
     const float aligned = std::bit_cast<float>(magnitude) + 0x1p14f;
     return static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(aligned) - 0x46800000u);
   }
   const std::uint32_t rounded = magnitude + 0x7ffffu + ((magnitude >> 20) & 1u);
-  const std::uint32_t result = (rounded - (120u << 23)) >> 20;
-  return result > 0x7e ? overflow : static_cast<std::uint8_t>(result);
+  return static_cast<std::uint8_t>((rounded - (120u << 23)) >> 20);
 }
 
 }  // namespace detail
 
-// Nearest, ties to even; magnitudes that round above 448, and infinities, become +-448; NaN becomes 0x7f
-// (cvt.rn.satfinite.e4m3x2.f32).
+// Nearest, ties to even; magnitudes that round above 448, and infinities, become +-448; NaN becomes
+// 0x7f (cvt.rn.satfinite.e4m3x2.f32).
 MLACHECK_HOST_DEVICE constexpr E4m3 to_e4m3_saturating(float x) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return {0x7f};
@@ -49,8 +49,8 @@ MLACHECK_HOST_DEVICE constexpr E4m3 to_e4m3_saturating(float x) {
                                     detail::e4m3_magnitude(bits & 0x7fffffffu, 0x7e))};
 }
 
-// Nearest, ties to even; magnitudes that round above 448, and infinities, become NaN with their sign; NaN
-// becomes 0x7f (torch's .to(float8_e4m3fn)).
+// Nearest, ties to even; magnitudes that round above 448, and infinities, become NaN with their
+// sign (torch's .to(float8_e4m3fn)); NaN becomes 0x7f, where torch keeps the sign.
 MLACHECK_HOST_DEVICE constexpr E4m3 to_e4m3(float x) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return {0x7f};

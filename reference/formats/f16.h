@@ -38,7 +38,8 @@ MLACHECK_HOST_DEVICE constexpr F16 to_f16(float x) {
     const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return {static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
   }
-  // Subnormal result: adding 2^-1 in fp32 leaves a unit in the last place of 2^-24, so the addition rounds.
+  // Subnormal result: adding 2^-1 in fp32 leaves a unit in the last place of 2^-24, so the addition
+  // rounds.
   const float aligned = std::bit_cast<float>(magnitude) + 0.5f;
   return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(aligned) - 0x3f000000u))};
 }
