@@ -20,8 +20,8 @@ struct IndexScoresProblem {
   QueryView q;                     // [T, Hi, dim]
   const float* weights = nullptr;  // [T, Hi]
   RowsView keys;                   // physical rows [*, dim]
-  const std::int32_t* block_table =
-      nullptr;  // [requests, block_table_stride], or null: logical = physical
+  // [requests, block_table_stride] physical blocks, or null: logical = physical
+  const std::int32_t* block_table = nullptr;
   std::int64_t block_table_stride = 0;  // elements
   std::int64_t block_size = 0;
   const std::int32_t* request = nullptr;    // [T] row of block_table, or null: 0
@@ -29,11 +29,18 @@ struct IndexScoresProblem {
   const std::int32_t* key_end = nullptr;    // [T], or null: key_count
 };
 
-// Steps in the order they are rounded. The order of the sum over heads is part of the contract.
+// How the Hi products of a score are added: with the ordered sum, or one after the other in
+// ascending h.
 enum class HeadReduction { ordered, sequential };
 
-// fp32 scores [T, key_count]. A NaN score is canonical. Throws std::invalid_argument naming the
-// field.
+// fp32 scores [T, key_count]. Roundings, in order:
+//   dot_h   ordered dot over dim
+//   r_h     dot_h if it is > 0 or NaN, else +0
+//   p_h     weights[t, h] * r_h
+//   sum     of p_h by `reduction`
+//   score   sum * scale_s
+// A NaN in a key, query, weight or scale makes the score NaN (canonical), never 0.
+// Throws std::invalid_argument naming the field; a key inside a range must have a block and a slot.
 std::vector<float> index_scores(const IndexScoresProblem& problem,
                                 HeadReduction reduction = HeadReduction::ordered);
 

@@ -10,6 +10,7 @@
 #include "reference/formats/bf16.h"
 #include "reference/formats/e4m3.h"
 #include "reference/formats/f16.h"
+#include "reference/operators/require.h"
 
 namespace mlacheck {
 namespace {
@@ -46,7 +47,28 @@ float canonical(float x) { return x != x ? std::bit_cast<float>(0x7fffffffu) : x
       fmt::format("dtype: expected f32, f16, bf16 or e4m3, got {}", name_of(dtype)));
 }
 
+bool is_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::e4m3;
+}
+
+void require_at_least(const char* field, const char* member, std::int64_t least,
+                      std::int64_t value) {
+  detail::require(value >= least, "{}.{}: expected >= {}, got {}", field, member, least, value);
+}
+
+void require_storage(const char* field, DType dtype, const void* data, bool empty) {
+  detail::require(is_float(dtype), "{}.dtype: expected f32, f16, bf16 or e4m3, got {}", field,
+                  name_of(dtype));
+  detail::require(empty || data != nullptr, "{}.data: expected an address, got null", field);
+}
+
 }  // namespace
+
+const std::byte* query_address(const QueryView& view, std::int64_t token, std::int64_t head) {
+  return static_cast<const std::byte*>(view.data) +
+         (token * view.token_stride + head * view.head_stride) *
+             static_cast<std::int64_t>(size_of(view.dtype));
+}
 
 RowsView flat_rows(const void* data, DType dtype, std::int64_t slots, std::int64_t dim) {
   RowsView view;
@@ -70,6 +92,26 @@ float row_scale(const RowsView& view, std::int64_t slot) {
       static_cast<const std::byte*>(view.data) + slot / view.page_size * view.page_stride;
   return load<float>(page + view.scale_offset +
                      slot % view.page_size * static_cast<std::int64_t>(sizeof(float)));
+}
+
+void require_queries(const QueryView& view, std::int64_t tokens, std::int64_t heads,
+                     std::int64_t dim, const char* field) {
+  require_storage(field, view.dtype, view.data, tokens == 0);
+  if (tokens > 1) require_at_least(field, "token_stride", dim, view.token_stride);
+  if (heads > 1) require_at_least(field, "head_stride", dim, view.head_stride);
+}
+
+void require_rows(const RowsView& view, std::int64_t dim, const char* field) {
+  require_storage(field, view.dtype, view.data, view.slots == 0);
+  require_at_least(field, "slots", 0, view.slots);
+  require_at_least(field, "scale_offset", -1, view.scale_offset);
+  if (view.slots == 0) return;
+  require_at_least(field, "page_size", 1, view.page_size);
+  const auto row_bytes = dim * static_cast<std::int64_t>(size_of(view.dtype));
+  if (view.page_size > 1) require_at_least(field, "row_stride", row_bytes, view.row_stride);
+  if (view.slots > view.page_size)
+    require_at_least(field, "page_stride", (view.page_size - 1) * view.row_stride + row_bytes,
+                     view.page_stride);
 }
 
 void load_row(const void* source, DType dtype, std::int64_t n, float* destination) {

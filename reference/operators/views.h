@@ -15,9 +15,12 @@ struct QueryView {
   std::int64_t head_stride = 0;   // elements
 };
 
+// Address of the dim elements of one head.
+const std::byte* query_address(const QueryView& view, std::int64_t token, std::int64_t head);
+
 // Read-only rows of a cache, addressed by physical slot: page = slot / page_size, and within the
-// page the row slot % page_size. A flat cache is one page of `slots` rows. Nothing outside [0,
-// slots) is ever read.
+// page the row slot % page_size. A flat cache is one page of `slots` rows. Nothing outside
+// [0, slots) is ever read.
 struct RowsView {
   const void* data = nullptr;
   DType dtype = DType::f32;      // f32, f16, bf16, e4m3
@@ -38,6 +41,12 @@ const std::byte* row_address(const RowsView& view, std::int64_t slot);
 
 // The row's scale, or 1 where the view has none.
 float row_scale(const RowsView& view, std::int64_t slot);
+
+// Throw std::invalid_argument naming `field` and its member when a view cannot hold [tokens, heads,
+// dim], or rows of dim elements: null data, a stride below one row, a dtype that is no float.
+void require_queries(const QueryView& view, std::int64_t tokens, std::int64_t heads,
+                     std::int64_t dim, const char* field);
+void require_rows(const RowsView& view, std::int64_t dim, const char* field);
 
 // Widens n contiguous elements to fp32 (exact; NaN becomes canonical). dtype: f32, f16, bf16, e4m3.
 void load_row(const void* source, DType dtype, std::int64_t n, float* destination);

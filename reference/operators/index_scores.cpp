@@ -1,0 +1,124 @@
+#include "reference/operators/index_scores.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <limits>
+
+#include "reference/arithmetic/ordered_sum.h"
+#include "reference/operators/require.h"
+
+namespace mlacheck {
+namespace {
+
+using detail::require;
+
+constexpr std::int64_t kKeyBlock = 128;  // keys of one piece of work
+
+std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+struct Range {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+Range key_range(const IndexScoresProblem& problem, std::int64_t t) {
+  return {problem.key_begin != nullptr ? problem.key_begin[t] : 0,
+          problem.key_end != nullptr ? problem.key_end[t] : problem.key_count};
+}
+
+// Physical slot of logical key s for row t.
+std::int64_t slot_of(const IndexScoresProblem& problem, std::int64_t t, std::int64_t s) {
+  if (problem.block_table == nullptr) return s;
+  const std::int64_t request = problem.request != nullptr ? problem.request[t] : 0;
+  const std::int64_t block =
+      problem.block_table[request * problem.block_table_stride + s / problem.block_size];
+  return block * problem.block_size + s % problem.block_size;
+}
+
+// Every key of every range has a block and a slot, so that scoring itself cannot fail.
+void require_ranges(const IndexScoresProblem& problem) {
+  for (std::int64_t t = 0; t < problem.tokens; ++t) {
+    const auto [begin, end] = key_range(problem, t);
+    require(begin >= 0 && begin <= problem.key_count, "key_begin[{}]: expected 0 .. {}, got {}", t,
+            problem.key_count, begin);
+    require(end >= 0 && end <= problem.key_count, "key_end[{}]: expected 0 .. {}, got {}", t,
+            problem.key_count, end);
+    require(problem.request == nullptr || problem.request[t] >= 0,
+            "request[{}]: expected >= 0, got {}", t,
+            problem.request != nullptr ? problem.request[t] : 0);
+    for (std::int64_t s = begin; s < end; ++s) {
+      const std::int64_t slot = slot_of(problem, t, s);
+      require(slot >= 0 && slot < problem.keys.slots,
+              "key {} of row {}: expected a slot in [0, {}), got {}", s, t, problem.keys.slots,
+              slot);
+    }
+  }
+}
+
+void require_valid(const IndexScoresProblem& problem) {
+  require(problem.tokens >= 0, "tokens: expected >= 0, got {}", problem.tokens);
+  require(problem.heads >= 1, "heads: expected >= 1, got {}", problem.heads);
+  require(problem.dim >= 1, "dim: expected >= 1, got {}", problem.dim);
+  require(problem.key_count >= 0, "key_count: expected >= 0, got {}", problem.key_count);
+  require_queries(problem.q, problem.tokens, problem.heads, problem.dim, "q");
+  require_rows(problem.keys, problem.dim, "keys");
+  require(problem.weights != nullptr || problem.tokens == 0,
+          "weights: expected an address, got null");
+  if (problem.block_table != nullptr) {
+    require(problem.block_size >= 1, "block_size: expected >= 1, got {}", problem.block_size);
+    const std::int64_t blocks = (problem.key_count + problem.block_size - 1) / problem.block_size;
+    require(problem.block_table_stride >= blocks, "block_table_stride: expected >= {}, got {}",
+            blocks, problem.block_table_stride);
+  }
+  require_ranges(problem);
+}
+
+float sum_of_heads(const std::vector<float>& products, HeadReduction reduction) {
+  if (reduction == HeadReduction::ordered)
+    return ordered_sum(products.data(), static_cast<std::int64_t>(products.size()));
+  float sum = 0;
+  for (const float product : products) sum += product;
+  return sum;
+}
+
+}  // namespace
+
+std::vector<float> index_scores(const IndexScoresProblem& problem, HeadReduction reduction) {
+  require_valid(problem);
+  std::vector<float> scores(size(problem.tokens) * size(problem.key_count),
+                            -std::numeric_limits<float>::infinity());
+  const std::int64_t blocks = (problem.key_count + kKeyBlock - 1) / kKeyBlock;
+#pragma omp parallel
+  {
+    std::vector<float> q(size(problem.heads) * size(problem.dim));
+    std::vector<float> key(size(problem.dim));
+    std::vector<float> products(size(problem.heads));
+#pragma omp for collapse(2) schedule(dynamic)
+    for (std::int64_t t = 0; t < problem.tokens; ++t)
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        const Range range = key_range(problem, t);
+        const std::int64_t begin = std::max(range.begin, block * kKeyBlock);
+        const std::int64_t end = std::min(range.end, (block + 1) * kKeyBlock);
+        if (begin >= end) continue;
+        for (std::int64_t h = 0; h < problem.heads; ++h)
+          load_row(query_address(problem.q, t, h), problem.q.dtype, problem.dim,
+                   q.data() + h * problem.dim);
+        const float* weights = problem.weights + t * problem.heads;
+        for (std::int64_t s = begin; s < end; ++s) {
+          const std::int64_t slot = slot_of(problem, t, s);
+          load_row(row_address(problem.keys, slot), problem.keys.dtype, problem.dim, key.data());
+          for (std::int64_t h = 0; h < problem.heads; ++h) {
+            const float dot = ordered_dot(q.data() + h * problem.dim, key.data(), problem.dim);
+            products[size(h)] = weights[h] * (dot <= 0.0f ? 0.0f : dot);
+          }
+          const float sum = sum_of_heads(products, reduction);
+          scores[size(t * problem.key_count + s)] =
+              round_to(DType::f32, sum * row_scale(problem.keys, slot));
+        }
+      }
+  }
+  return scores;
+}
+
+}  // namespace mlacheck
