@@ -7,6 +7,9 @@
 
 namespace mlacheck {
 
+// Natural exponentials: e^x = 2^(x kLog2E); a softmax weight is exp2_f32((s - m) * kLog2E).
+inline constexpr float kLog2E = 0x1.715476p+0f;
+
 // 2^x in fp32, the same bits on every CPU and GPU.
 //
 //   x < -126 (-inf too)   +0: subnormal results are flushed, an absolute error below 2^-126

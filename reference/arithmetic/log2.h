@@ -7,11 +7,8 @@
 
 namespace mlacheck {
 
-// log2(e) and ln(2), each as the nearest fp32 and what it lacks.
-inline constexpr float kLog2E = 0x1.715476p+0f;
-inline constexpr float kLog2ELow = 0x1.4ae0c0p-26f;
+// Natural logarithms: ln x = log2(x) * kLn2; lse = m + log2_f32(sum) * kLn2.
 inline constexpr float kLn2 = 0x1.62e430p-1f;
-inline constexpr float kLn2Low = -0x1.05c610p-29f;
 
 // log2(x) in fp32, the same bits on every CPU and GPU.
 //
@@ -25,6 +22,7 @@ inline constexpr float kLn2Low = -0x1.05c610p-29f;
 // result stays accurate where they cancel and near x = 1.
 MLACHECK_HOST_DEVICE inline float log2_f32(float x) {
   constexpr std::uint32_t kSqrtHalf = 0x3f3504f3u;
+  constexpr float kLog2EHigh = 0x1.715476p+0f, kLog2ELow = 0x1.4ae0c0p-26f;
   if (x == 0.0f) return std::bit_cast<float>(0xff800000u);
   if (!(x > 0.0f)) return std::bit_cast<float>(0x7fffffffu);
   if (x == std::bit_cast<float>(0x7f800000u)) return x;
@@ -44,8 +42,8 @@ MLACHECK_HOST_DEVICE inline float log2_f32(float x) {
   q = fma_rn(q, r, -0x1.7154d6p-2f);
   q = fma_rn(q, r, 0x1.ec7086p-2f);
   q = fma_rn(q, r, -0x1.715476p-1f);
-  const float product = mul_rn(r, kLog2E);
-  const float product_low = fma_rn(r, kLog2ELow, fma_rn(r, kLog2E, -product));
+  const float product = mul_rn(r, kLog2EHigh);
+  const float product_low = fma_rn(r, kLog2ELow, fma_rn(r, kLog2EHigh, -product));
   const float high = add_rn(n, product);  // |n| >= |product| or n = 0
   const float low = add_rn(add_rn(n, -high), product);
   return add_rn(high, add_rn(low, fma_rn(mul_rn(r, r), q, product_low)));

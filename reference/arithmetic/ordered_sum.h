@@ -10,8 +10,9 @@ namespace mlacheck {
 //   lane[l] = ((0 + x[l]) + x[l + 16]) + x[l + 32] + ...     l = 0 .. 15, ascending index
 //   sum     = tree over the lanes: l with l + 8, then + 4, + 2, + 1
 //
-// Products are rounded before they are added. Lanes start at +0, so no lane is ever -0 and padding with
-// zeros changes no bit. Error: |computed - exact| <= gamma(ceil(n / 16) + 4 [+ 1 for products]) * sum |x|.
+// Products are rounded before they are added. Lanes start at +0, so no lane is ever -0 and padding
+// with zeros changes no bit. Error: |computed - exact| <= gamma(ceil(n / 16) + 4 [+ 1 for
+// products]) * sum |x|.
 inline constexpr int kSumLanes = 16;
 
 using SumLanes = Eigen::Array<float, kSumLanes, 1>;
