@@ -46,8 +46,9 @@ KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> i
                        std::span<const Output> outputs) {
   CallHeader header = {};
   header.problem = problem;
-  bytes_ = aligned(sizeof(CallHeader)) + kGuard;
+  bytes_ = aligned(sizeof(CallHeader));
   const auto place = [&](CallTensor tensor, std::size_t bytes) {
+    bytes_ += kGuard;
     header.pieces[static_cast<std::size_t>(tensor)] = {bytes_, bytes};
     bytes_ += aligned(bytes) + kGuard;
   };

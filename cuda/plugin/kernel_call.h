@@ -55,7 +55,7 @@ struct CallHeader {
 
 // One call of a kernel, laid out in shared memory so that another process can make it:
 //
-//   header | guard | tensor | guard | tensor | ... | guard
+//   header | guard | tensor | guard | guard | tensor | guard | ...
 //
 // A guard shows writes outside a tensor. Outputs start as poison (all ones, a NaN, for floats;
 // 0xa5a5a5a5 for integers), so that what a kernel leaves unwritten shows. Inputs are hashed, so

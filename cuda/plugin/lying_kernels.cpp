@@ -1,0 +1,146 @@
+// A library of kernels that misbehave, each in one way. Built twice more, as libraries that lie
+// about themselves: LYING_LIBRARY picks the lie.
+
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+#include "cuda/include/mlacheck_kernel.h"
+
+namespace {
+
+constexpr std::int64_t kCount = 8;  // the problem that the test runs: map_slots of 8 positions
+
+int supports(const mlacheck_problem* problem, char*, std::size_t) {
+  return problem->op == MLACHECK_MAP_SLOTS ? 1 : 0;
+}
+
+int refuses(const mlacheck_problem*, char* why, std::size_t why_size) {
+  std::strncpy(why, "count 8: only multiples of 64", why_size - 1);
+  return 0;
+}
+
+int workspace(const mlacheck_problem*, std::uint64_t* bytes) {
+  *bytes = 256;
+  return 0;
+}
+
+using Run = int(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*,
+                char*, std::size_t);
+
+int honest(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t, void*, char*,
+           std::size_t) {
+  for (std::int64_t i = 0; i < kCount; ++i) t->slots[i] = t->positions[i];
+  return 0;
+}
+
+int idle(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*, char*,
+         std::size_t) {
+  return 0;
+}
+
+int crashes(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*, char*,
+            std::size_t) {
+  return std::raise(SIGSEGV);
+}
+
+int leaves(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*, char*,
+           std::size_t) {
+  std::_Exit(0);
+}
+
+int hangs(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*, char*,
+          std::size_t) {
+  while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+int fails(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*, char* why,
+          std::size_t why_size) {
+  std::strncpy(why, "out of patience", why_size - 1);
+  return 1;
+}
+
+int overruns(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n,
+             void* s, char* why, std::size_t why_size) {
+  t->slots[kCount] = 7;
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+int underruns(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n,
+              void* s, char* why, std::size_t why_size) {
+  t->slots[-1] = 7;
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+int meddles(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n, void* s,
+            char* why, std::size_t why_size) {
+  const_cast<std::int32_t*>(t->positions)[0] = 99;
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+int spills(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n, void* s,
+           char* why, std::size_t why_size) {
+  static_cast<char*>(w)[n] = 7;
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+constexpr mlacheck_kernel kernel(const char* name, Run* run, decltype(supports)* s = supports) {
+  mlacheck_kernel k = {};
+  k.struct_size = sizeof(mlacheck_kernel);
+  k.op = MLACHECK_MAP_SLOTS;
+  k.name = name;
+  k.description = "";
+  k.memory = MLACHECK_HOST;
+  k.conventions = {
+      sizeof(mlacheck_conventions), MLACHECK_LSE_NATURAL, MLACHECK_EMPTY_MINUS_INF, 0, 0, 0, 0, 0};
+  k.contract = {sizeof(mlacheck_contract),
+                MLACHECK_TO_NEAREST,
+                1,
+                MLACHECK_SUM_SEQUENTIAL,
+                1,
+                MLACHECK_SUM_SEQUENTIAL,
+                0,
+                MLACHECK_SUM_SEQUENTIAL,
+                MLACHECK_F32,
+                0,
+                MLACHECK_F32,
+                1,
+                0,
+                0,
+                0,
+                0,
+                0};
+  k.supports = s;
+  k.workspace_size = workspace;
+  k.run = run;
+  return k;
+}
+
+constexpr mlacheck_kernel kKernels[] = {
+    kernel("honest", honest),        kernel("idle", idle),
+    kernel("crashes", crashes),      kernel("leaves", leaves),
+    kernel("hangs", hangs),          kernel("fails", fails),
+    kernel("overruns", overruns),    kernel("underruns", underruns),
+    kernel("meddles", meddles),      kernel("spills", spills),
+    kernel("refuses", idle, refuses)};
+
+const mlacheck_kernel* const kList[] = {&kKernels[0], &kKernels[1], &kKernels[2], &kKernels[3],
+                                        &kKernels[4], &kKernels[5], &kKernels[6], &kKernels[7],
+                                        &kKernels[8], &kKernels[9], &kKernels[10]};
+
+}  // namespace
+
+extern "C" MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(std::uint32_t) {
+  static mlacheck_library library = {
+      sizeof(mlacheck_library), MLACHECK_ABI_VERSION, "lying", "1", kList, 11, 0};
+#if LYING_LIBRARY == 1  // built for another ABI
+  library.abi_version = MLACHECK_ABI_VERSION + 1;
+#elif LYING_LIBRARY == 2  // a contract so loose that nothing could fail it
+  static mlacheck_kernel loose = kKernels[0];
+  static const mlacheck_kernel* const loose_list[] = {&loose};
+  loose.contract.exp2_error = 1;
+  library.kernels = loose_list;
+  library.kernel_count = 1;
+#endif
+  return &library;
+}
