@@ -39,13 +39,21 @@ double exp_dd(DoubleDouble x) {
   return std::ldexp(series.high, static_cast<int>(k));
 }
 
+void require_positive_normal(const char* argument, double x) {
+  if (!(x >= std::numeric_limits<double>::min()) || !(x <= std::numeric_limits<double>::max()))
+    throw std::invalid_argument(
+        fmt::format("{}: expected positive and normal, got {}", argument, x));
+}
+
 }  // namespace
 
+double log_f64(double x) {
+  require_positive_normal("log_f64: x", x);
+  return log_dd(x).high;
+}
+
 double pow_f64(double base, double exponent) {
-  if (!(base >= std::numeric_limits<double>::min()) ||
-      !(base <= std::numeric_limits<double>::max()))
-    throw std::invalid_argument(
-        fmt::format("pow_f64: base: expected positive and normal, got {}", base));
+  require_positive_normal("pow_f64: base", base);
   const DoubleDouble log = log_dd(base) * DoubleDouble{exponent};
   if (!(std::fabs(log.high) <= 1000 * kLn2.high))
     throw std::invalid_argument(

@@ -8,4 +8,8 @@ namespace mlacheck {
 // pow_f64(theta, -2.0 * i / dim).
 double pow_f64(double base, double exponent);
 
+// ln x, correctly rounded but for about one case in 2^40. x: positive and normal; throws
+// std::invalid_argument otherwise.
+double log_f64(double x);
+
 }  // namespace mlacheck
