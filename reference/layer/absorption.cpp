@@ -1,0 +1,84 @@
+#include "reference/layer/absorption.h"
+
+#include <vector>
+
+#include "reference/layer/linear.h"
+#include "reference/operators/require.h"
+
+namespace mlacheck {
+namespace {
+
+using detail::require;
+
+std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+void require_kv_b(const Weight& w, const ModelSizes& s) {
+  const std::int64_t rows = s.num_attention_heads * (s.qk_nope_head_dim + s.v_head_dim);
+  require(w.rows == rows && w.cols == s.kv_lora_rank,
+          "kv_b_proj: expected shape [{}, {}], got [{}, {}]", rows, s.kv_lora_rank, w.rows, w.cols);
+}
+
+}  // namespace
+
+Matrix absorb_queries(const Matrix& q, const Weight& kv_b_proj, const ModelSizes& s, DType dtype) {
+  require_kv_b(kv_b_proj, s);
+  require(q.cols == s.num_attention_heads * s.qk_head_dim(),
+          "absorb_queries: expected {} columns, got {}", s.num_attention_heads * s.qk_head_dim(),
+          q.cols);
+  const std::int64_t nope = s.qk_nope_head_dim;
+  const std::int64_t rank = s.kv_lora_rank;
+  Matrix q_latent(q.rows, s.num_attention_heads * rank);
+#pragma omp parallel
+  {
+    std::vector<float> w_uk(size(nope * rank));
+    std::vector<float> transposed(size(rank * nope));
+#pragma omp for schedule(static)
+    for (std::int64_t h = 0; h < s.num_attention_heads; ++h) {
+      widen_rows(kv_b_proj, h * (nope + s.v_head_dim), nope, w_uk.data());
+      for (std::int64_t j = 0; j < nope; ++j)
+        for (std::int64_t c = 0; c < rank; ++c)
+          transposed[size(c * nope + j)] = w_uk[size(j * rank + c)];
+      dot_block({.x = q.data.data() + h * s.qk_head_dim(),
+                 .x_stride = q.cols,
+                 .tokens = q.rows,
+                 .w = transposed.data(),
+                 .outputs = rank,
+                 .n = nope,
+                 .dtype = dtype,
+                 .y = q_latent.data.data() + h * rank,
+                 .y_stride = q_latent.cols});
+    }
+  }
+  return q_latent;
+}
+
+Matrix expand_values(const Matrix& latent, const Weight& kv_b_proj, const ModelSizes& s,
+                     DType dtype) {
+  require_kv_b(kv_b_proj, s);
+  require(latent.cols == s.num_attention_heads * s.kv_lora_rank,
+          "expand_values: expected {} columns, got {}", s.num_attention_heads * s.kv_lora_rank,
+          latent.cols);
+  const std::int64_t rank = s.kv_lora_rank;
+  Matrix out(latent.rows, s.num_attention_heads * s.v_head_dim);
+#pragma omp parallel
+  {
+    std::vector<float> w_uv(size(s.v_head_dim * rank));
+#pragma omp for schedule(static)
+    for (std::int64_t h = 0; h < s.num_attention_heads; ++h) {
+      widen_rows(kv_b_proj, h * (s.qk_nope_head_dim + s.v_head_dim) + s.qk_nope_head_dim,
+                 s.v_head_dim, w_uv.data());
+      dot_block({.x = latent.data.data() + h * rank,
+                 .x_stride = latent.cols,
+                 .tokens = latent.rows,
+                 .w = w_uv.data(),
+                 .outputs = s.v_head_dim,
+                 .n = rank,
+                 .dtype = dtype,
+                 .y = out.data.data() + h * s.v_head_dim,
+                 .y_stride = out.cols});
+    }
+  }
+  return out;
+}
+
+}  // namespace mlacheck

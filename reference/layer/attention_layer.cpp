@@ -1,0 +1,236 @@
+#include "reference/layer/attention_layer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+
+#include "reference/layer/absorption.h"
+#include "reference/layer/indexer.h"
+#include "reference/layer/linear.h"
+#include "reference/layer/rms_norm.h"
+#include "reference/layer/rope.h"
+#include "reference/operators/require.h"
+#include "reference/operators/sparse_attention.h"
+
+namespace mlacheck {
+namespace {
+
+using detail::require;
+
+std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+void require_indices(const char* field, const IndexRows& indices, std::int64_t first,
+                     std::int64_t queries) {
+  require(indices.rows == queries, "{}: expected {} rows, got {}", field, queries, indices.rows);
+  require(indices.width >= 0, "{}: expected a width >= 0, got {}", field, indices.width);
+  require(indices.data != nullptr || indices.rows * indices.width == 0,
+          "{}: expected an address, got null", field);
+  for (std::int64_t r = 0; r < queries; ++r)
+    for (std::int64_t j = 0; j < indices.width; ++j) {
+      const std::int32_t index = indices.data[r * indices.width + j];
+      require(index >= -1 && index <= first + r, "{}[{}, {}]: expected -1 .. {}, got {}", field, r,
+              j, first + r, index);
+    }
+}
+
+void require_input(const ModelSizes& sizes, const LayerNumerics& numerics,
+                   const LayerInput& input) {
+  const Matrix& hidden = input.hidden;
+  require(hidden.cols == sizes.hidden_size, "hidden: expected hidden_size {} columns, got {}",
+          sizes.hidden_size, hidden.cols);
+  require(std::ssize(input.positions) == hidden.rows, "positions: expected {}, got {}", hidden.rows,
+          input.positions.size());
+  require(input.first_query_row >= 0 && input.first_query_row <= hidden.rows,
+          "first_query_row: expected 0 .. {}, got {}", hidden.rows, input.first_query_row);
+  for (std::size_t s = 0; s < input.positions.size(); ++s) {
+    const std::int64_t position = input.positions[s];
+    require(position >= (s == 0 ? 0 : input.positions[s - 1] + 1) && position < INT32_MAX,
+            "positions[{}]: expected ascending in [0, 2^31 - 1), got {}", s, position);
+  }
+  if (numerics.activations == DType::bf16)
+    for (std::size_t i = 0; i < hidden.data.size(); ++i) {
+      const float x = hidden.data[i];
+      require(x != x || round_to(DType::bf16, x) == x,
+              "hidden[{}, {}]: expected a bf16 value, got {}",
+              static_cast<std::int64_t>(i) / hidden.cols,
+              static_cast<std::int64_t>(i) % hidden.cols, x);
+    }
+  const std::int64_t queries = hidden.rows - input.first_query_row;
+  if (input.shared_indices)
+    require_indices("shared_indices", *input.shared_indices, input.first_query_row, queries);
+  if (input.forced_indices)
+    require_indices("forced_indices", *input.forced_indices, input.first_query_row, queries);
+}
+
+Matrix last_rows(const Matrix& m, std::int64_t rows) {
+  Matrix result(rows, m.cols);
+  std::copy(m.data.end() - std::ssize(result.data), m.data.end(), result.data.begin());
+  return result;
+}
+
+Matrix normed(const LayerNumerics& numerics, const Matrix& x, std::int64_t cols, const Weight& w) {
+  const Matrix weight = widen(w);
+  Matrix y(x.rows, cols);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t r = 0; r < x.rows; ++r)
+    rms_norm({x.row(r), size(cols)}, weight.data, static_cast<float>(numerics.eps_lora),
+             numerics.rms_norm_roundings, {y.row(r), size(cols)});
+  return y;
+}
+
+// RoPE on the last qk_rope_head_dim of every `head_dim` elements of x; row r is at first_position +
+// r of the table.
+Matrix rotated(const ModelSizes& sizes, const LayerNumerics& numerics, const Matrix& x,
+               std::int64_t head_dim, const RopeTable& table, std::int64_t first_position) {
+  const std::int64_t rope = sizes.qk_rope_head_dim;
+  const std::int64_t heads = x.cols / head_dim;
+  Matrix y(x.rows, heads * rope);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t r = 0; r < x.rows; ++r)
+    for (std::int64_t h = 0; h < heads; ++h) {
+      float* pe = y.row(r) + h * rope;
+      std::copy_n(x.row(r) + (h + 1) * head_dim - rope, rope, pe);
+      apply_rope({pe, size(rope)}, table, first_position + r, sizes.rope_pairing,
+                 numerics.rope_roundings);
+    }
+  return y;
+}
+
+// Row by row and head by head [a | b], `heads` heads a row.
+Matrix joined(const Matrix& a, const Matrix& b, std::int64_t heads) {
+  Matrix y(a.rows, a.cols + b.cols);
+  const std::int64_t a_dim = a.cols / heads;
+  const std::int64_t b_dim = b.cols / heads;
+  for (std::int64_t r = 0; r < a.rows; ++r)
+    for (std::int64_t h = 0; h < heads; ++h) {
+      float* head = y.row(r) + h * (a_dim + b_dim);
+      std::copy_n(a.row(r) + h * a_dim, a_dim, head);
+      std::copy_n(b.row(r) + h * b_dim, b_dim, head + a_dim);
+    }
+  return y;
+}
+
+void attend(const ModelSizes& sizes, const LayerNumerics& numerics, const IndexRows& indices,
+            LayerStages& stages) {
+  const std::int64_t heads = sizes.num_attention_heads;
+  const Matrix q = joined(stages.q_latent, stages.q_pe, heads);
+  const Matrix kv = stored_kv(numerics, stages.kv, stages.k_pe);
+
+  SparseAttentionProblem problem;
+  problem.tokens = q.rows;
+  problem.heads = heads;
+  problem.topk = indices.width;
+  problem.qk_dim = sizes.latent_head_dim();
+  problem.v_dim = sizes.kv_lora_rank;
+  problem.q = {.data = q.data.data(),
+               .dtype = DType::f32,
+               .token_stride = q.cols,
+               .head_stride = sizes.latent_head_dim()};
+  problem.kv = flat_rows(kv.data.data(), DType::f32, kv.rows, kv.cols);
+  problem.indices = indices.data;
+  problem.index_stride = indices.width;
+  problem.sm_scale = softmax_scale(sizes);
+  problem.out_dtype = numerics.activations;
+  SparseAttentionResult result =
+      sparse_attention(problem, {.weight_dtype = numerics.softmax_weights});
+
+  stages.attn_latent.rows = stages.lse.rows = q.rows;
+  stages.attn_latent.cols = heads * sizes.kv_lora_rank;
+  stages.attn_latent.data = std::move(result.out);
+  stages.lse.cols = heads;
+  stages.lse.data = std::move(result.lse);
+}
+
+void select(const ModelSizes& sizes, const LayerNumerics& numerics, const LayerWeights& weights,
+            const LayerInput& input, const RopeTable& table, LayerStages& stages) {
+  if (input.shared_indices) {
+    const IndexRows& shared = *input.shared_indices;
+    stages.topk = shared.width;
+    stages.topk_indices.assign(shared.data, shared.data + shared.rows * shared.width);
+    return;
+  }
+  IndexerStages indexer =
+      run_indexer(sizes, numerics, weights, input.hidden, stages.q_resid, table);
+  stages.index_q = std::move(indexer.index_q);
+  stages.index_k = std::move(indexer.index_k);
+  stages.index_weights_raw = std::move(indexer.index_weights_raw);
+  stages.index_weights = std::move(indexer.index_weights);
+  stages.index_scores = std::move(indexer.index_scores);
+  stages.topk = sizes.index_topk;
+  stages.topk_indices = std::move(indexer.topk_indices);
+}
+
+}  // namespace
+
+Matrix stored_kv(const LayerNumerics& numerics, const Matrix& kv, const Matrix& k_pe) {
+  Matrix rows = joined(kv, k_pe, 1);
+  if (numerics.kv_storage == KvStorage::plain) return rows;
+  const PageLayout layout{
+      .slots = rows.rows,
+      .page_size = std::max<std::int64_t>(rows.rows, 1),
+      .page_stride = std::max<std::int64_t>(rows.rows, 1) * kv_record_656::kBytes};
+  std::vector<std::byte> cache(size(rows.rows * kv_record_656::kBytes));
+  std::vector<std::int32_t> slots(size(rows.rows));
+  std::iota(slots.begin(), slots.end(), 0);
+  kv_record_656::write_cache(cache.data(), layout, slots, rows.data, numerics.kv_writer);
+  kv_record_656::read_cache(cache.data(), layout, slots, numerics.kv_reader, rows.data);
+  return rows;
+}
+
+LayerStages attention_layer(const ModelSizes& sizes, const LayerNumerics& numerics,
+                            const LayerWeights& weights, const LayerInput& input) {
+  validate(sizes);
+  validate(numerics, sizes);
+  validate(weights, sizes, !input.shared_indices);
+  require_input(sizes, numerics, input);
+  const DType dtype = numerics.activations;
+  const std::int64_t first = input.first_query_row;
+  const RopeTable table =
+      rope_table(sizes.rope, sizes.qk_rope_head_dim, input.positions, numerics.rope_table);
+
+  LayerStages stages;
+  stages.q_a = linear(last_rows(input.hidden, input.hidden.rows - first), weights.q_a_proj, dtype);
+  stages.q_resid = normed(numerics, stages.q_a, sizes.q_lora_rank, weights.q_a_layernorm);
+  stages.kv_a = linear(input.hidden, weights.kv_a_proj_with_mqa, dtype);
+  stages.kv = normed(numerics, stages.kv_a, sizes.kv_lora_rank, weights.kv_a_layernorm);
+  stages.k_pe = rotated(sizes, numerics, stages.kv_a, sizes.latent_head_dim(), table, 0);
+  stages.q = linear(stages.q_resid, weights.q_b_proj, dtype);
+  stages.q_latent = absorb_queries(stages.q, weights.kv_b_proj, sizes, dtype);
+  stages.q_pe = rotated(sizes, numerics, stages.q, sizes.qk_head_dim(), table, first);
+  select(sizes, numerics, weights, input, table, stages);
+
+  const IndexRows selected{stages.topk_indices.data(), stages.q.rows, stages.topk};
+  attend(sizes, numerics, input.forced_indices.value_or(selected), stages);
+  stages.attn_output = expand_values(stages.attn_latent, weights.kv_b_proj, sizes, dtype);
+  stages.output = linear(stages.attn_output, weights.o_proj, dtype);
+  return stages;
+}
+
+std::vector<StageView> views(const LayerStages& s) {
+  std::vector<StageView> result;
+  const auto add = [&](std::string_view name, const Matrix& m) {
+    if (m.cols != 0) result.push_back({name, m.rows, m.cols, m.data, {}});
+  };
+  add("q_a", s.q_a);
+  add("q_resid", s.q_resid);
+  add("kv_a", s.kv_a);
+  add("kv", s.kv);
+  add("k_pe", s.k_pe);
+  add("q", s.q);
+  add("q_latent", s.q_latent);
+  add("q_pe", s.q_pe);
+  add("index_q", s.index_q);
+  add("index_k", s.index_k);
+  add("index_weights_raw", s.index_weights_raw);
+  add("index_weights", s.index_weights);
+  add("index_scores", s.index_scores);
+  result.push_back({"topk_indices", s.q.rows, s.topk, {}, s.topk_indices});
+  add("attn_latent", s.attn_latent);
+  add("lse", s.lse);
+  add("attn_output", s.attn_output);
+  add("output", s.output);
+  return result;
+}
+
+}  // namespace mlacheck

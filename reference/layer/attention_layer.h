@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "reference/layer/layer_weights.h"
+#include "reference/layer/matrix.h"
+#include "reference/layer/model_sizes.h"
+#include "reference/layer/numerics.h"
+
+namespace mlacheck {
+
+// Selected rows for each query row: rows of [0, S), padded with -1.
+struct IndexRows {
+  const std::int32_t* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+};
+
+// One request.
+struct LayerInput {
+  Matrix hidden;                        // [S, hidden_size], after input_layernorm
+  std::vector<std::int64_t> positions;  // [S] absolute, strictly ascending, below 2^31
+  std::int64_t first_query_row = 0;     // queries are rows >= this; all S rows are keys
+  // Makes this a shared layer: the topk_indices of the nearest earlier full one, for the same
+  // queries.
+  std::optional<IndexRows> shared_indices;
+  // Attention runs on these instead of the selected ones, which are still recorded: judges
+  // attention alone.
+  std::optional<IndexRows> forced_indices;
+};
+
+// Every intermediate of one sparse MLA attention layer in the absorbed form, for T = S -
+// first_query_row query rows, H heads, c = kv_lora_rank, r = qk_rope_head_dim (spec: attention.md,
+// section 2):
+//
+//   q_resid = RMSNorm(q_a)                         [kv | k_pe] = [RMSNorm(kv_a[: c]) | RoPE(kv_a[c
+//   :])] q[h]    = [q_nope | q_rope]                    Q[h] = [W_UK[h]^T q_nope | RoPE(q_rope)]
+//   O[h]    = sparse_attention(Q[h], store([kv | k_pe]), indices, softmax_scale)
+//   output  = o_proj [W_UV[h] O[h]]_h
+struct LayerStages {
+  Matrix q_a;       // [T, q_lora_rank] A1
+  Matrix q_resid;   // [T, q_lora_rank] A2
+  Matrix kv_a;      // [S, c + r] A4
+  Matrix kv;        // [S, c] A5
+  Matrix k_pe;      // [S, r] A6
+  Matrix q;         // [T, H * qk_head_dim] A3
+  Matrix q_latent;  // [T, H * c] A8
+  Matrix q_pe;      // [T, H * r] A6
+  Matrix index_q;   // [T, Hi * dim] I1; this and what follows up to index_scores: empty in a shared
+                    // layer
+  Matrix index_k;   // [S, dim] I3
+  Matrix index_weights_raw;                // [T, Hi]
+  Matrix index_weights;                    // [T, Hi] I7
+  Matrix index_scores;                     // [T, S] I8, -inf where s > t
+  std::vector<std::int32_t> topk_indices;  // [T, topk] ascending, then -1; shared: as given
+  std::int64_t topk = 0;
+  Matrix attn_latent;  // [T, H * c] A10
+  Matrix lse;          // [T, H] natural log
+  Matrix attn_output;  // [T, H * v_head_dim] A11
+  Matrix output;       // [T, hidden_size] A12
+};
+
+// Runs the layer. Causal: row t sees rows <= t, whatever indices say; a forced or shared index
+// beyond its row is an error. The same bits for any number of threads; a run from a later
+// first_query_row gives the bits of the full one. Throws std::invalid_argument naming the field,
+// key or tensor. In bf16 numerics hidden must hold bf16 values.
+LayerStages attention_layer(const ModelSizes& sizes, const LayerNumerics& numerics,
+                            const LayerWeights& weights, const LayerInput& input);
+
+// One recorded stage; values or, for topk_indices, indices.
+struct StageView {
+  std::string_view name;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::span<const float> values;
+  std::span<const std::int32_t> indices;
+};
+
+// The stages that the run recorded, in order of computation, named as in LayerStages.
+std::vector<StageView> views(const LayerStages& stages);
+
+// Attention reads these KV rows [S, c + r]: [kv | k_pe], or what the record gives back.
+Matrix stored_kv(const LayerNumerics& numerics, const Matrix& kv, const Matrix& k_pe);
+
+}  // namespace mlacheck

@@ -1,0 +1,71 @@
+#include "reference/layer/linear.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "reference/arithmetic/ordered_sum.h"
+#include "reference/operators/views.h"
+
+namespace mlacheck {
+namespace {
+
+constexpr std::int64_t kOutputBlock = 8;   // weight rows widened together
+constexpr std::int64_t kTokenBlock = 128;  // tokens that share a widened row
+
+}  // namespace
+
+void widen_rows(const Weight& w, std::int64_t begin, std::int64_t count, float* destination) {
+  const auto* bytes = static_cast<const std::byte*>(w.data);
+  const std::int64_t offset = begin * w.cols * static_cast<std::int64_t>(size_of(w.dtype));
+  load_row(bytes + offset, w.dtype, count * w.cols, destination);
+}
+
+Matrix widen(const Weight& w) {
+  Matrix m(w.rows, w.cols);
+  widen_rows(w, 0, w.rows, m.data.data());
+  return m;
+}
+
+void dot_block(const DotBlock& b) {
+  for (std::int64_t t = 0; t < b.tokens; ++t)
+    for (std::int64_t o = 0; o < b.outputs; ++o)
+      b.y[t * b.y_stride + o] =
+          round_to(b.dtype, ordered_dot(b.x + t * b.x_stride, b.w + o * b.n, b.n));
+}
+
+Matrix linear(const Matrix& x, const Weight& w, DType dtype) {
+  if (x.cols != w.cols)
+    throw std::invalid_argument(
+        fmt::format("linear: expected weight rows of {} elements, got {}", x.cols, w.cols));
+  if (w.dtype != DType::f32 && w.dtype != DType::f16 && w.dtype != DType::bf16)
+    throw std::invalid_argument(
+        fmt::format("linear: weights: expected f32, f16 or bf16, got {}", name_of(w.dtype)));
+  Matrix y(x.rows, w.rows);
+  for (std::int64_t first = 0; first < x.rows; first += kTokenBlock) {
+    const std::int64_t tokens = std::min(kTokenBlock, x.rows - first);
+#pragma omp parallel
+    {
+      std::vector<float> rows(static_cast<std::size_t>(kOutputBlock * w.cols));
+#pragma omp for schedule(static)
+      for (std::int64_t o = 0; o < w.rows; o += kOutputBlock) {
+        const std::int64_t outputs = std::min(kOutputBlock, w.rows - o);
+        widen_rows(w, o, outputs, rows.data());
+        dot_block({.x = x.row(first),
+                   .x_stride = x.cols,
+                   .tokens = tokens,
+                   .w = rows.data(),
+                   .outputs = outputs,
+                   .n = w.cols,
+                   .dtype = dtype,
+                   .y = y.row(first) + o,
+                   .y_stride = y.cols});
+      }
+    }
+  }
+  return y;
+}
+
+}  // namespace mlacheck
