@@ -35,20 +35,22 @@ enum class Writer {
 
 // How a latent is restored. The rope part is exact under each.
 enum class Reader {
-  fp32_product,  // fp32(q * s); FlashInfer SM120. Rounded to bf16 by the caller: FlashMLA's
-                 // tests/quant.py
-  bf16_scale,    // bf16(q * bf16(s)): FlashMLA SM90
+  // fp32(q * s): FlashInfer SM120; FlashMLA's tests/quant.py, which then rounds to bf16.
+  fp32_product,
+  // bf16(q * bf16(s)): FlashMLA SM90.
+  bf16_scale,
   // bf16(q * e8m0(s)), e8m0 toward zero: one FlashMLA SM100 decode kernel. Right for P2 alone; a
   // scale of ARB loses up to a factor of 2.
   e8m0_scale,
 };
 
 // Writes rows[i, 0 : 576) (latent, then rope) to slots[i], in order of i; slot -1 is skipped. Bytes
-// of no written slot keep their value. A NaN stays alone: it does not enter amax (as with CUDA's
-// fmaxf; torch's max would make its whole tile NaN). An infinite latent makes its scale infinite,
-// and the tile NaN to readers. Throws std::invalid_argument, before anything is written, for a slot
-// outside [-1, layout.slots), a page_stride below page_size * 656, or a size of rows other than
-// slots.size() * 576.
+// of no written slot keep their value.
+// NaN: a NaN stays alone, as it does not enter amax (so does CUDA's fmaxf; torch's max would make
+// its whole tile NaN). An infinite latent makes its scale infinite, and every latent of the tile
+// reads back as NaN, but under e8m0_scale as 0 beside that one NaN.
+// Throws std::invalid_argument, before anything is written, for a slot outside [-1, layout.slots),
+// a page_stride below page_size * 656, or a size of rows other than slots.size() * 576.
 void write_cache(std::byte* cache, const PageLayout& layout, std::span<const std::int32_t> slots,
                  std::span<const float> rows, Writer writer);
 

@@ -1,0 +1,447 @@
+#include "reference/operators/sparse_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "reference/arithmetic/exp2.h"
+#include "reference/arithmetic/log2.h"
+#include "reference/operators/sparse_attention_case.h"
+
+namespace mlacheck {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::uint32_t kNan = 0x7fffffff;
+
+std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+
+// The formula of one (t, h) in long double, and how far fp32 may be from it.
+struct Exact {
+  std::vector<long double> out, out_radius;
+  long double lse = -INFINITY, lse_radius = 0, max = -INFINITY, max_radius = 0;
+};
+
+Exact exact_row(const AttentionCase& c, std::int64_t t, std::int64_t h) {
+  using Real = long double;
+  constexpr Real u = 0x1p-24L;
+  Exact row;
+  row.out.assign(index_of(c.v_dim), 0);
+  row.out_radius.assign(index_of(c.v_dim), 0);
+  const std::int64_t length = c.lengths.empty() ? c.topk : c.lengths[index_of(t)];
+  std::vector<const float*> keys;
+  std::vector<Real> scores;
+  Real score_radius = 0, lowest = 0, total = 0, sink_factor = 1;
+  for (std::int64_t j = 0; j < length; ++j) {
+    const std::int64_t slot = c.indices[index_of(t * c.topk + j)];
+    if (slot < 0 || slot >= c.slots) continue;
+    keys.push_back(c.kv.data() + slot * c.qk_dim);
+    Real dot = 0, magnitude = 0;
+    for (std::int64_t d = 0; d < c.qk_dim; ++d) {
+      const Real product = Real{c.q[index_of((t * c.heads + h) * c.qk_dim + d)]} * keys.back()[d];
+      dot += product;
+      magnitude += std::abs(product);
+    }
+    scores.push_back(dot * c.sm_scale);
+    score_radius = std::max(score_radius, (c.qk_dim / 16 + 8) * u * magnitude * c.sm_scale);
+    row.max = std::max(row.max, scores.back());
+    lowest = std::min(lowest, scores.back());
+  }
+  if (scores.empty()) return row;
+  std::vector<Real> weights;
+  for (const Real s : scores) total += weights.emplace_back(std::exp(s - row.max));
+  row.lse = row.max + std::log(total);
+  // Of a weight: two scores, their difference, times log2e, exp2; of a sum: its lanes and its tree.
+  const Real relative = 2 * score_radius + 4 * (row.max - lowest) * u + 4 * u +
+                        (static_cast<Real>(scores.size()) / 16 + 6) * u;
+  row.max_radius = score_radius;
+  row.lse_radius = score_radius + relative + 4 * u * (std::abs(row.max) + std::log(total));
+  if (!c.sink.empty()) sink_factor = 1 / (1 + std::exp(c.sink[index_of(h)] - row.lse));
+  for (std::int64_t d = 0; d < c.v_dim; ++d) {
+    Real out = 0, magnitude = 0;
+    for (std::size_t j = 0; j < scores.size(); ++j) {
+      const Real term = weights[j] / total * keys[j][d];
+      out += term;
+      magnitude += std::abs(term);
+    }
+    row.out[index_of(d)] = out * sink_factor;
+    row.out_radius[index_of(d)] = (2 * relative + 16 * u + row.lse_radius) * magnitude;
+  }
+  return row;
+}
+
+// The largest |difference| / radius; at most 1 where the result is right.
+long double worst_ratio(const AttentionCase& c, const SparseAttentionResult& result) {
+  long double worst = 0;
+  const auto judge = [&](float got, long double expected, long double radius) {
+    if (static_cast<long double>(got) == expected) return;
+    const long double ratio = std::abs(got - expected) / radius;
+    worst = ratio <= worst ? worst : ratio;  // NaN counts
+  };
+  for (std::int64_t t = 0; t < c.tokens; ++t)
+    for (std::int64_t h = 0; h < c.heads; ++h) {
+      const Exact row = exact_row(c, t, h);
+      const std::int64_t i = t * c.heads + h;
+      judge(result.lse[index_of(i)], row.lse, row.lse_radius);
+      judge(result.max_logit[index_of(i)], row.max, row.max_radius);
+      for (std::int64_t d = 0; d < c.v_dim; ++d) {
+        const long double expected = row.out[index_of(d)];
+        const long double half_ulp = c.out_dtype == DType::f32   ? 0x1p-24L
+                                     : c.out_dtype == DType::f16 ? 0x1p-11L
+                                                                 : 0x1p-8L;
+        judge(result.out[index_of(i * c.v_dim + d)], expected,
+              row.out_radius[index_of(d)] * 1.01L + half_ulp * std::abs(expected) + 0x1p-25L);
+      }
+    }
+  return worst;
+}
+
+class Shapes : public testing::TestWithParam<std::tuple<std::int64_t, std::int64_t>> {};
+
+TEST_P(Shapes, AgreeWithTheFormula) {
+  const auto [heads, topk] = GetParam();
+  std::uint64_t seed = 1;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (const bool paged : {false, true})
+      for (const bool with_sink : {false, true}) {
+        AttentionCase c;
+        c.heads = heads;
+        c.topk = topk;
+        c.dtype = c.out_dtype = dtype;
+        c.sm_scale = 1.5f;
+        if (paged) c.paging = {7, 3, 5};
+        if (with_sink)
+          for (std::int64_t h = 0; h < heads; ++h)
+            c.sink.push_back(static_cast<float>(h % 7) - 3.0f);
+        c.lengths = {static_cast<std::int32_t>(topk), static_cast<std::int32_t>(topk / 2), 0};
+        c.fill(++seed);
+        const long double ratio = worst_ratio(c, c.run());
+        EXPECT_LE(ratio, 1) << name_of(dtype) << (paged ? " paged" : " flat") << " sink "
+                            << with_sink;
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(HeadsAndTopk, Shapes,
+                         testing::Combine(testing::Values(1, 11, 17, 64, 66),
+                                          testing::Values(0, 1, 15, 16, 17, 100)));
+
+TEST(SparseAttention, RealSizeAgreesWithTheFormula) {
+  AttentionCase c;
+  c.tokens = 1;
+  c.heads = 3;
+  c.topk = 2048;
+  c.slots = 3000;
+  c.qk_dim = 576;
+  c.v_dim = 512;
+  c.fill(5);
+  EXPECT_LE(worst_ratio(c, c.run()), 1);
+}
+
+// What a kernel may get wrong, done to the problem: the comparison must see each.
+TEST(SparseAttention, TheComparisonSeesFaults) {
+  AttentionCase c;
+  c.topk = 100;
+  c.sm_scale = 1.5f;
+  c.sink = {1.0f, -1.0f};
+  c.lengths = {100, 90, 80};
+  c.fill(3);
+  ASSERT_LE(worst_ratio(c, c.run()), 1);
+  using Fault = std::function<void(AttentionCase&, SparseAttentionProblem&)>;
+  const std::pair<const char*, Fault> faults[] = {
+      {"scale", [](auto&, auto& p) { p.sm_scale *= 1.0001f; }},
+      {"log2 scores", [](auto&, auto& p) { p.sm_scale *= kLog2E; }},
+      {"short dot", [](auto&, auto& p) { p.qk_dim -= 1; }},
+      {"no topk_length", [](auto&, auto& p) { p.topk_length = nullptr; }},
+      {"no sink", [](auto&, auto& p) { p.attn_sink = nullptr; }},
+      {"one entry lost",
+       [](auto& d, auto&) {
+         *std::find_if(d.indices.begin(), d.indices.end(), [](auto i) { return i >= 0; }) = -1;
+       }},
+      {"-1 is slot 0",
+       [](auto& d, auto&) { std::replace(d.indices.begin(), d.indices.end(), -1, 0); }},
+      {"duplicates count once",
+       [](auto& d, auto&) {
+         for (auto i = d.indices.begin(); i != d.indices.begin() + 100; ++i)
+           if (std::find(d.indices.begin(), i, *i) != i) *i = -1;
+       }},
+      {"sinks swapped", [](auto& d, auto&) { std::swap(d.sink[0], d.sink[1]); }},
+      {"slots off by one",
+       [](auto&, auto& p) {
+         p.kv.slots -= 1;
+         p.kv.data = row_address(p.kv, 1);
+       }},
+  };
+  for (const auto& [name, fault] : faults) {
+    AttentionCase mutated = c;
+    SparseAttentionProblem problem = mutated.problem();
+    fault(mutated, problem);
+    EXPECT_GT(worst_ratio(c, sparse_attention(problem)), 1) << name;
+  }
+}
+
+TEST(SparseAttention, EmptyRowsAnswerZeroAndMinusInfinity) {
+  AttentionCase c;
+  c.sink = {kInfinity, -kInfinity};
+  c.fill(1);
+  c.lengths = {0, 5, 5};
+  for (std::int64_t j = 0; j < 5; ++j)
+    c.indices[index_of(5 + j)] = -1;  // row 1; row 2 is not empty
+  c.indices[10] = 0;
+  const SparseAttentionResult result = c.run();
+  for (std::int64_t i = 0; i < 2 * c.heads; ++i) {
+    EXPECT_EQ(result.lse[index_of(i)], -kInfinity);
+    EXPECT_EQ(result.max_logit[index_of(i)], -kInfinity);
+    for (std::int64_t d = 0; d < c.v_dim; ++d)
+      EXPECT_EQ(bits(result.out[index_of(i * c.v_dim + d)]), 0u);
+  }
+  EXPECT_TRUE(std::isfinite(result.lse[index_of(2 * c.heads)]));
+}
+
+TEST(SparseAttention, NoTokensNoEntriesNoSlots) {
+  AttentionCase c;
+  c.tokens = 0;
+  c.fill(1);
+  EXPECT_TRUE(c.run().out.empty());
+
+  SparseAttentionProblem none;  // null everywhere
+  EXPECT_TRUE(sparse_attention(none).lse.empty());
+
+  AttentionCase no_entries;
+  no_entries.topk = 0;
+  no_entries.fill(1);
+  SparseAttentionProblem problem = no_entries.problem();
+  problem.indices = nullptr;
+  problem.index_stride = 7;
+  EXPECT_EQ(sparse_attention(problem).lse, std::vector<float>(6, -kInfinity));
+
+  AttentionCase no_slots;
+  no_slots.fill(1);
+  problem = no_slots.problem();
+  problem.kv.slots = 0;
+  problem.kv.data = nullptr;
+  EXPECT_EQ(sparse_attention(problem).lse, std::vector<float>(6, -kInfinity));
+}
+
+// q = 0: every entry weighs 1, so small integers are averaged without error.
+TEST(SparseAttention, CensusCountsEveryEntry) {
+  AttentionCase c;
+  c.tokens = 1;
+  c.topk = 64;
+  c.fill(1);
+  std::fill(c.q.begin(), c.q.end(), 0.0f);
+  for (std::int64_t slot = 0; slot < c.slots; ++slot)
+    for (std::int64_t d = 0; d < c.v_dim; ++d)
+      c.row(slot)[d] = static_cast<float>((slot * 5 + d * 3) % 16);
+  for (std::int64_t j = 0; j < 64; ++j)  // slot 3 stands 25 times, 4 .. 42 once, some out of range
+    c.indices[index_of(j)] = static_cast<std::int32_t>(j < 25 ? 3 : j - 21);
+  c.indices[63] = 4;
+  c.indices[62] = 5;
+  c.indices[61] = 6;
+  const SparseAttentionResult result = c.run();
+  for (std::int64_t d = 0; d < c.v_dim; ++d) {
+    float sum = 0;
+    for (const std::int32_t index : c.indices) sum += c.row(index)[d];
+    EXPECT_EQ(bits(result.out[index_of(d)]), bits(sum / 64)) << d;
+  }
+  EXPECT_EQ(bits(result.lse[0]), bits(6.0f * kLn2));
+  EXPECT_EQ(bits(result.max_logit[0]), 0u);
+
+  c.indices[7] = 4;  // one count moved
+  EXPECT_FALSE(same_bits(result, c.run()));
+}
+
+// One entry so far above the others that their weights are 0.
+TEST(SparseAttention, NeedleIsReturnedExactly) {
+  AttentionCase c;
+  c.tokens = 1;
+  c.topk = 100;
+  c.fill(2);
+  const std::int64_t needle = 17;
+  for (std::int64_t h = 0; h < c.heads; ++h) c.q[index_of(h * c.qk_dim + 30)] = 64.0f;
+  for (std::int64_t slot = 0; slot < c.slots; ++slot)
+    c.row(slot)[30] = slot == needle ? 64.0f : -64.0f;
+  std::replace(c.indices.begin(), c.indices.end(), 17, 18);
+  c.indices[83] = needle;
+  const SparseAttentionResult result = c.run();
+  for (std::int64_t d = 0; d < c.v_dim; ++d)
+    EXPECT_EQ(bits(result.out[index_of(d)]), bits(c.row(needle)[d])) << d;
+  EXPECT_EQ(bits(result.lse[0]), bits(result.max_logit[0]));
+
+  c.indices[84] = needle;  // twice: the same output, one more ln 2
+  EXPECT_TRUE(same_bits(c.run().out, result.out));
+  EXPECT_EQ(c.run().lse[0], result.max_logit[0] + kLn2);
+  c.indices[83] = c.indices[84] = -1;
+  EXPECT_FALSE(same_bits(c.run().out, result.out));
+}
+
+TEST(SparseAttention, SinkScalesOutAlone) {
+  AttentionCase c;
+  c.topk = 33;
+  c.fill(4);
+  const SparseAttentionResult plain = c.run();
+  const auto with_sink = [&](float sink0, float sink1) {
+    c.sink = {sink0, sink1};
+    const SparseAttentionResult result = c.run();
+    EXPECT_TRUE(same_bits(result.lse, plain.lse));
+    EXPECT_TRUE(same_bits(result.max_logit, plain.max_logit));
+    return result.out;
+  };
+  EXPECT_TRUE(same_bits(with_sink(-kInfinity, -kInfinity), plain.out));
+  EXPECT_EQ(with_sink(kInfinity, kInfinity), std::vector<float>(plain.out.size(), 0.0f));
+  // A sink equal to the lse of (0, 0) and (0, 1) halves these exactly.
+  const std::vector<float> halved = with_sink(plain.lse[0], plain.lse[1]);
+  for (std::int64_t i = 0; i < 2 * c.v_dim; ++i)
+    EXPECT_EQ(bits(halved[index_of(i)]), bits(plain.out[index_of(i)] * 0.5f));
+  EXPECT_FALSE(same_bits(halved, plain.out));
+  EXPECT_TRUE(std::isnan(with_sink(std::nanf(""), 0)[0]));
+}
+
+// Two keys, weights 1 and w = exp2((s1 - s0) log2e), values 0 and 1: out = round(w) / (1 + w).
+TEST(SparseAttention, WeightsAreRoundedForTheValuesAlone) {
+  AttentionCase c;
+  c.tokens = c.heads = 1;
+  c.topk = 2;
+  c.dtype = DType::f32;
+  c.fill(1);
+  std::fill(c.q.begin(), c.q.end(), 0.0f);
+  c.q[39] = 1.0f;
+  c.sm_scale = 1.0f;
+  c.indices = {0, 1};
+  c.row(0)[39] = 0.75f;
+  c.row(1)[39] = 0.0f;
+  c.row(0)[0] = 0.0f;
+  c.row(1)[0] = 1.0f;
+  const float w = exp2_f32(-0.75f * kLog2E);
+  const SparseAttentionProblem problem = c.problem();
+  std::vector<float> seen;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const SparseAttentionResult result = sparse_attention(problem, {dtype});
+    EXPECT_EQ(bits(result.out[0]), bits(round_to(dtype, w) / (1.0f + w)));
+    EXPECT_EQ(bits(result.lse[0]), bits(0.75f + log2_f32(1.0f + w) * kLn2));
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), result.out[0]), 0);  // the three differ
+    seen.push_back(result.out[0]);
+  }
+  EXPECT_THROW(sparse_attention(problem, {DType::e4m3}), std::invalid_argument);
+}
+
+// Column 39 is no value; entry `slot` gets the score scale * q * k of it.
+class Specials : public testing::Test {
+ protected:
+  Specials() {
+    case_.tokens = case_.heads = 1;
+    case_.topk = 20;
+    case_.dtype = DType::f32;
+    case_.fill(9);
+    for (std::int64_t j = 0; j < 20; ++j) case_.indices[index_of(j)] = static_cast<std::int32_t>(j);
+    case_.q[39] = 1.0f;
+  }
+  AttentionCase case_;
+};
+
+TEST_F(Specials, NanScoreMakesTheRowNan) {
+  case_.row(11)[39] = std::bit_cast<float>(0xffc12345u);
+  case_.row(12)[39] = kInfinity;
+  const SparseAttentionResult result = case_.run();
+  EXPECT_EQ(bits(result.lse[0]), kNan);
+  EXPECT_EQ(bits(result.max_logit[0]), kNan);
+  for (const float x : result.out) EXPECT_EQ(bits(x), kNan);
+}
+
+TEST_F(Specials, NanValueMakesItsColumnNan) {
+  case_.q[5] = 0.0f;
+  case_.row(11)[5] = std::nanf("");  // 0 * NaN reaches the score too
+  for (const float x : case_.run().out) EXPECT_EQ(bits(x), kNan);
+}
+
+TEST_F(Specials, PlusInfinityScore) {
+  case_.row(3)[39] = kInfinity;
+  const SparseAttentionResult result = case_.run();
+  EXPECT_EQ(result.max_logit[0], kInfinity);
+  EXPECT_EQ(bits(result.lse[0]), kNan);
+  for (const float x : result.out) EXPECT_EQ(bits(x), kNan);
+}
+
+TEST_F(Specials, MinusInfinityScoreHasNoWeight) {
+  AttentionCase without = case_;
+  without.indices[3] = -1;
+  case_.row(3)[39] = -kInfinity;
+  const SparseAttentionResult result = case_.run();
+  const Exact expected = exact_row(without, 0, 0);
+  EXPECT_NEAR(static_cast<double>(result.lse[0]), static_cast<double>(expected.lse), 1e-5);
+  EXPECT_NEAR(static_cast<double>(result.out[7]), static_cast<double>(expected.out[7]), 1e-5);
+
+  case_.q[7] = -1.0f;
+  case_.row(3)[7] = kInfinity;  // -inf score from an Inf that is a value too: 0 * Inf
+  const SparseAttentionResult infinite_value = case_.run();
+  EXPECT_TRUE(std::isfinite(infinite_value.lse[0]));
+  EXPECT_EQ(bits(infinite_value.out[7]), kNan);
+  EXPECT_TRUE(std::isfinite(infinite_value.out[8]));
+}
+
+TEST_F(Specials, NothingButMinusInfinityIsAnEmptyRow) {
+  for (std::int64_t slot = 0; slot < 20; ++slot) case_.row(slot)[39] = -kInfinity;
+  const SparseAttentionResult result = case_.run();
+  EXPECT_EQ(result.lse[0], -kInfinity);
+  EXPECT_EQ(result.max_logit[0], -kInfinity);
+  for (const float x : result.out) EXPECT_EQ(bits(x), 0u);
+}
+
+TEST_F(Specials, MaxLogitIsNeverMinusZero) {
+  std::fill(case_.q.begin(), case_.q.end(), 0.0f);
+  case_.sm_scale = -1.0f;
+  EXPECT_EQ(bits(case_.run().max_logit[0]), 0u);
+}
+
+TEST(SparseAttention, RefusesWhatContradicts) {
+  using Change = std::function<void(SparseAttentionProblem&)>;
+  static const std::int32_t lengths[] = {5, 6, 5};
+  static const std::int32_t negative[] = {5, 5, -1};
+  const std::pair<const char*, Change> changes[] = {
+      {"tokens: expected >= 0, got -1", [](auto& p) { p.tokens = -1; }},
+      {"heads: expected >= 1, got 0", [](auto& p) { p.heads = 0; }},
+      {"topk: expected >= 0, got -1", [](auto& p) { p.topk = -1; }},
+      {"v_dim: expected >= 1, got 0", [](auto& p) { p.v_dim = 0; }},
+      {"qk_dim: expected >= v_dim 24, got 23", [](auto& p) { p.qk_dim = 23; }},
+      {"q.dtype", [](auto& p) { p.q.dtype = DType::e4m3; }},
+      {"kv.dtype", [](auto& p) { p.kv.dtype = DType::u8; }},
+      {"out_dtype", [](auto& p) { p.out_dtype = DType::i32; }},
+      {"q.data", [](auto& p) { p.q.data = nullptr; }},
+      {"q.token_stride: expected >= 40, got 0", [](auto& p) { p.q.token_stride = 0; }},
+      {"q.head_stride: expected >= 40, got 39", [](auto& p) { p.q.head_stride = 39; }},
+      {"kv.data", [](auto& p) { p.kv.data = nullptr; }},
+      {"kv.slots", [](auto& p) { p.kv.slots = -1; }},
+      {"kv.page_size", [](auto& p) { p.kv.page_size = 0; }},
+      {"kv.row_stride: expected >= 80, got 40", [](auto& p) { p.kv.row_stride = 40; }},
+      {"kv.page_stride: expected >= 320, got 319",
+       [](auto& p) {
+         p.kv.page_size = 4;
+         p.kv.page_stride = 319;
+       }},
+      {"kv.scale_offset", [](auto& p) { p.kv.scale_offset = 0; }},
+      {"indices", [](auto& p) { p.indices = nullptr; }},
+      {"index_stride: expected >= topk 5, got 4", [](auto& p) { p.index_stride = 4; }},
+      {"sm_scale", [](auto& p) { p.sm_scale = kInfinity; }},
+      {"topk_length[1]: expected 0 .. topk 5, got 6", [](auto& p) { p.topk_length = lengths; }},
+      {"topk_length[2]: expected 0 .. topk 5, got -1", [](auto& p) { p.topk_length = negative; }},
+  };
+  AttentionCase c;
+  c.fill(1);
+  EXPECT_NO_THROW(sparse_attention(c.problem()));
+  for (const auto& [message, change] : changes) {
+    SparseAttentionProblem problem = c.problem();
+    change(problem);
+    try {
+      sparse_attention(problem);
+      ADD_FAILURE() << "accepted: " << message;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mlacheck
