@@ -15,13 +15,14 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Whether s is the smallest power of two with amax <= 448 s, in exact arithmetic.
 bool is_smallest_power(float s, double amax) {
   int exponent = 0;
-  return std::frexp(s, &exponent) == 0.5f && amax <= 448.0 * double{s} && amax > 224.0 * double{s};
+  return std::frexp(s, &exponent) == 0.5f && amax <= 448.0 * static_cast<double>(s) &&
+         amax > 224.0 * static_cast<double>(s);
 }
 
 TEST(P2Scale, IsTheSmallestPowerForEveryFraction) {
   for (std::uint32_t fraction = 0; fraction < (1u << 23); ++fraction) {
     const auto amax = std::bit_cast<float>(0x3f800000u + fraction);
-    ASSERT_TRUE(is_smallest_power(p2_scale(amax, 0), double{amax})) << amax;
+    ASSERT_TRUE(is_smallest_power(p2_scale(amax, 0), static_cast<double>(amax))) << amax;
   }
 }
 
@@ -29,7 +30,7 @@ TEST(P2Scale, IsTheSmallestPowerForEveryBf16) {
   for (std::uint32_t code = 0x0880; code < 0x7f80;
        ++code) {  // from 2^-110, where amax / 448 is normal
     const float amax = to_float(Bf16{static_cast<std::uint16_t>(code)});
-    ASSERT_TRUE(is_smallest_power(p2_scale(amax, 0), double{amax})) << amax;
+    ASSERT_TRUE(is_smallest_power(p2_scale(amax, 0), static_cast<double>(amax))) << amax;
   }
 }
 
@@ -48,7 +49,7 @@ TEST(P2Scale, ByHand) {
 TEST(P2Scale, FloorOnTheScaleIsAFloorOnAmax) {
   for (std::uint32_t bits = 0x3b000000u; bits < 0x41000000u; bits += 97) {
     const auto amax = std::bit_cast<float>(bits);
-    const double ratio = std::fmax(double{amax} / 448.0, 1e-4);
+    const double ratio = std::fmax(static_cast<double>(amax) / 448.0, 1e-4);
     ASSERT_TRUE(is_smallest_power(p2_scale(amax, 448.0f * 1e-4f), 448.0 * ratio)) << amax;
   }
   EXPECT_EQ(p2_scale(0.0f, 448.0f * 1e-4f), 0x1p-13f);
@@ -60,7 +61,7 @@ TEST(ArbScale, TheSpellingMatters) {
     const auto amax = std::bit_cast<float>(0x3f800000u + fraction);
     const float divided = arb_scale(amax, 0, Division::divide);
     const float multiplied = arb_scale(amax, 0, Division::multiply_by_reciprocal);
-    ASSERT_EQ(divided, static_cast<float>(double{amax} / 448.0));
+    ASSERT_EQ(divided, static_cast<float>(static_cast<double>(amax) / 448.0));
     if (divided != multiplied) ++different;
   }
   EXPECT_EQ(different, 4'593'760);

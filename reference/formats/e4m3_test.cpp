@@ -21,7 +21,7 @@ TEST(E4m3, EveryCodeDecodes) {
       ASSERT_EQ(std::bit_cast<std::uint32_t>(x), 0x7fffffffu) << code;
       continue;
     }
-    ASSERT_EQ(std::fabs(double{x}), slow.decode(magnitude)) << code;
+    ASSERT_EQ(std::fabs(static_cast<double>(x)), slow.decode(magnitude)) << code;
     ASSERT_EQ(std::signbit(x), code >= 0x80) << code;
   }
 }

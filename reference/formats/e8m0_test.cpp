@@ -15,7 +15,7 @@ static_assert(to_e8m0_toward_zero(1.5f).bits == 127);
 TEST(E8m0, EveryCodeDecodesAndSurvivesARoundTrip) {
   for (int code = 0; code < 0xff; ++code) {
     const E8m0 x{static_cast<std::uint8_t>(code)};
-    ASSERT_EQ(double{to_float(x)}, std::ldexp(1.0, code - 127)) << code;
+    ASSERT_EQ(static_cast<double>(to_float(x)), std::ldexp(1.0, code - 127)) << code;
     ASSERT_EQ(to_e8m0_toward_zero(to_float(x)), x);
     ASSERT_EQ(to_e8m0_up(to_float(x)), x);
   }
@@ -38,8 +38,10 @@ TEST(E8m0, RoundsBothWaysLikeALinearSearch) {
       const auto x = std::bit_cast<float>(sign_and_exponent << 23 | fraction);
       if (std::isnan(x)) continue;
       int below = 0, above = 0;
-      while (below < 254 && std::ldexp(1.0, below + 1 - 127) <= std::fabs(double{x})) ++below;
-      while (above < 254 && std::ldexp(1.0, above - 127) < std::fabs(double{x})) ++above;
+      while (below < 254 && std::ldexp(1.0, below + 1 - 127) <= std::fabs(static_cast<double>(x)))
+        ++below;
+      while (above < 254 && std::ldexp(1.0, above - 127) < std::fabs(static_cast<double>(x)))
+        ++above;
       ASSERT_EQ(int{to_e8m0_toward_zero(x).bits}, below) << x;
       ASSERT_EQ(int{to_e8m0_up(x).bits}, above) << x;
     }

@@ -20,7 +20,7 @@ namespace mlacheck {
 inline std::uint32_t slow_code(const SlowFloat& format, std::uint32_t sign_bit,
                                std::uint32_t nan_code, std::uint32_t largest_code, float x) {
   if (std::isnan(x)) return nan_code;
-  const std::uint32_t code = format.nearest(std::fabs(double{x}));
+  const std::uint32_t code = format.nearest(std::fabs(static_cast<double>(x)));
   return (std::signbit(x) ? sign_bit : 0u) | std::min(code, largest_code);
 }
 
