@@ -60,10 +60,10 @@ double cos_of_rest(DoubleDouble r) {
 
 }  // namespace
 
-SinCosF64 sin_cos_f64(double angle) {
+SinCosF64 sincos_f64(double angle) {
   if (!(std::fabs(angle) <= 0x1p31))
     throw std::invalid_argument(
-        fmt::format("sin_cos_f64: angle: expected at most 2^31, got {}", angle));
+        fmt::format("sincos_f64: angle: expected at most 2^31, got {}", angle));
   const Reduced reduced = reduce(angle);
   const double s = sin_of_rest(reduced.rest), c = cos_of_rest(reduced.rest);
   switch (reduced.quadrant & 3) {
