@@ -198,47 +198,56 @@ typedef enum mlacheck_lse_empty {
 
 typedef struct mlacheck_conventions {
   uint32_t struct_size;
-  int32_t lse_base;     /* mlacheck_lse_base */
-  int32_t lse_empty;    /* mlacheck_lse_empty */
-  int32_t sink_in_lse;  /* 1: lse includes the attention sink; 0: over the keys alone */
-  int32_t index_units;  /* 0: indices are slots; others are reserved */
-  int32_t row_relative; /* 1: selected keys count from range_begin; 0: absolute */
-  int32_t any_order;    /* 1: selected keys come in any order; 0: ascending */
-  int32_t any_tie;      /* 1: ties at the threshold fall as they like; 0: to the lowest index */
+  int32_t lse_base;        /* mlacheck_lse_base */
+  int32_t lse_empty;       /* mlacheck_lse_empty */
+  int32_t sink_in_lse;     /* 1: lse includes the attention sink; 0: over the keys alone */
+  int32_t duplicates_once; /* 1: a repeated index attends once; 0: as often as it stands */
+  int32_t row_relative;    /* 1: selected keys count from range_begin; 0: absolute */
+  int32_t any_order;       /* 1: selected keys come in any order; 0: ascending */
+  int32_t any_tie;         /* 1: ties at the threshold fall anywhere; 0: to the lowest index */
+  int32_t nan_first;       /* 1: NaN scores are selected first; 0: only when nothing else is left */
+  int32_t unmasked_scores; /* 1: anything stands outside a row's range of scores; 0: -inf */
 } mlacheck_conventions;
 
-typedef enum mlacheck_rounding {
-  MLACHECK_TO_NEAREST = 1,
-  MLACHECK_TOWARD_ZERO = 2
-} mlacheck_rounding;
-
-/* bounds the depth of a sum of n terms */
+/* How the partial sums of n blocks meet. */
 typedef enum mlacheck_sum_order {
-  MLACHECK_SUM_SEQUENTIAL = 1, /* n */
-  MLACHECK_SUM_LANES16 = 2,    /* ceil(n / 16) + 4 */
-  MLACHECK_SUM_TREE = 3        /* ceil(log2 n) */
+  MLACHECK_SUM_SEQUENTIAL = 1, /* one accumulator */
+  MLACHECK_SUM_LANES16 = 2,    /* 16 interleaved accumulators and a tree */
+  MLACHECK_SUM_TREE = 3        /* a balanced tree */
 } mlacheck_sum_order;
 
-/* The arithmetic that sets the bound. A block is the number of products that one step adds exactly
- * and rounds once (16 for an f16 tensor-core step, 1 for scalar code). */
+/* A sum in fp32. */
+typedef struct mlacheck_accumulation {
+  int32_t block;          /* terms of one step: 16 for an f16 tensor core, 1 for scalar code */
+  int32_t order;          /* mlacheck_sum_order over the steps */
+  int32_t toward_zero;    /* 1: steps truncate (tensor cores); 0: they round to nearest */
+  int32_t alignment_bits; /* fraction bits that a truncating step keeps: 25 on sm_90 and sm_120 */
+  int32_t rounds_terms;   /* 1: terms are rounded before they are added; 0: exact (or fused) */
+} mlacheck_accumulation;
+
+/* The arithmetic that sets the width of the admissible interval. */
 typedef struct mlacheck_contract {
   uint32_t struct_size;
-  int32_t accumulate; /* mlacheck_rounding of the fp32 accumulators */
-  int32_t qk_block;   /* query-key dot products */
-  int32_t qk_order;   /* mlacheck_sum_order over the blocks */
-  int32_t pv_block;   /* weight-value products */
-  int32_t pv_order;
-  int32_t tile; /* keys between two rescales by a new maximum; 0: one maximum, never rescaled */
-  int32_t sum_order;       /* of the sum of weights */
-  int32_t weight_dtype;    /* mlacheck_dtype that weights are rounded to before the value product */
-  int32_t sum_of_rounded;  /* 1: the sum of weights adds the rounded ones */
-  int32_t partial_dtype;   /* of stored split partials; MLACHECK_F32 when there are none */
-  int32_t max_splits;      /* 1: never split */
-  int32_t batch_invariant; /* promises that it is, when the problem asks */
-  int32_t run_deterministic; /* promises the same bits from run to run */
-  float exp2_error;          /* relative error of exp2, e.g. 0x1p-22f */
-  float log2_error;          /* absolute error of log2, e.g. 0x1p-22f */
-  float lazy_max; /* log2 by which a weight may exceed 1 because the maximum is raised lazily */
+  int32_t tile;                      /* keys between two rescales by a new maximum; 0: none */
+  mlacheck_accumulation qk;          /* query-key products over qk_dim */
+  mlacheck_accumulation pv;          /* weight-value products over the keys */
+  mlacheck_accumulation weight_sum;  /* of the softmax weights */
+  mlacheck_accumulation index_dot;   /* index_scores: products over dim */
+  mlacheck_accumulation index_heads; /* index_scores: over the heads */
+  int32_t weight_dtype;              /* mlacheck_dtype of the weights in the value product */
+  int32_t weights_normalised; /* 1: rounded to weight_dtype after the division by their sum */
+  int32_t sums_rounded;       /* 1: the sum of weights adds the rounded ones */
+  int32_t max_splits;         /* partial results of a row that are merged; 1: none */
+  int32_t partial_dtype;      /* mlacheck_dtype of stored partials */
+  int32_t score_dtype;        /* mlacheck_dtype of index scores */
+  int32_t flushes_subnormals; /* 1: fp32 results below 2^-126 become 0 */
+  int32_t batch_invariant;    /* 1: promised, when the problem asks for it */
+  int32_t run_deterministic;  /* 1: promised: the same bits from run to run */
+  float weight_scale;         /* power of two that weights are multiplied by before rounding */
+  float exp_error;            /* relative error of a weight, e.g. 0x1p-22f */
+  float exp_underflow;        /* weights below this may be flushed to 0, e.g. 0x1p-126f */
+  float log_error;            /* of ln l, relative to 1 + |ln l| */
+  float max_headroom; /* log2 by which a weight may exceed 1: the maximum is raised lazily */
 } mlacheck_contract;
 
 typedef struct mlacheck_kernel {

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/std.h>
 
-#include <cmath>
 #include <set>
+
+#include "cuda/plugin/kernel_declaration.h"
 
 namespace mlacheck {
 
@@ -13,29 +14,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
   throw KernelLibraryError(fmt::format("{}: {}", path.string(), what));
-}
-
-struct Range {
-  std::string_view field;
-  std::int64_t value;
-  std::int64_t low;
-  std::int64_t high;
-};
-
-void check_ranges(const std::filesystem::path& path, std::string_view kernel,
-                  std::initializer_list<Range> ranges) {
-  for (const Range& r : ranges)
-    if (r.value < r.low || r.value > r.high)
-      refuse(path, fmt::format("kernel '{}': {} is {}, allowed are {} to {}", kernel, r.field,
-                               r.value, r.low, r.high));
-}
-
-void check_error(const std::filesystem::path& path, std::string_view kernel, std::string_view field,
-                 float value, float high) {
-  // Written so that NaN is refused.
-  if (!(value >= 0 && value <= high))
-    refuse(path,
-           fmt::format("kernel '{}': {} is {}, allowed are 0 to {}", kernel, field, value, high));
 }
 
 void check_size(const std::filesystem::path& path, std::string_view what, std::uint32_t got,
@@ -56,41 +34,8 @@ void check_kernel(const std::filesystem::path& path, const mlacheck_kernel* kern
   if (kernel->supports == nullptr || kernel->workspace_size == nullptr || kernel->run == nullptr)
     refuse(path, fmt::format("kernel '{}' lacks supports, workspace_size or run", name));
 
-  const mlacheck_conventions& conventions = kernel->conventions;
-  const mlacheck_contract& contract = kernel->contract;
-  check_size(path, fmt::format("kernel '{}': conventions", name), conventions.struct_size,
-             sizeof(mlacheck_conventions));
-  check_size(path, fmt::format("kernel '{}': contract", name), contract.struct_size,
-             sizeof(mlacheck_contract));
-  check_ranges(
-      path, name,
-      {{"op", kernel->op, MLACHECK_SPARSE_ATTENTION, MLACHECK_MAP_SLOTS},
-       {"memory", kernel->memory, MLACHECK_HOST, MLACHECK_DEVICE},
-       {"conventions.lse_base", conventions.lse_base, MLACHECK_LSE_NATURAL, MLACHECK_LSE_BASE2},
-       {"conventions.lse_empty", conventions.lse_empty, MLACHECK_EMPTY_MINUS_INF,
-        MLACHECK_EMPTY_MINUS_1E30},
-       {"conventions.sink_in_lse", conventions.sink_in_lse, 0, 1},
-       {"conventions.index_units", conventions.index_units, 0, 0},
-       {"conventions.row_relative", conventions.row_relative, 0, 1},
-       {"conventions.any_order", conventions.any_order, 0, 1},
-       {"conventions.any_tie", conventions.any_tie, 0, 1},
-       {"contract.accumulate", contract.accumulate, MLACHECK_TO_NEAREST, MLACHECK_TOWARD_ZERO},
-       {"contract.qk_block", contract.qk_block, 1, 1024},
-       {"contract.qk_order", contract.qk_order, MLACHECK_SUM_SEQUENTIAL, MLACHECK_SUM_TREE},
-       {"contract.pv_block", contract.pv_block, 1, 1024},
-       {"contract.pv_order", contract.pv_order, MLACHECK_SUM_SEQUENTIAL, MLACHECK_SUM_TREE},
-       {"contract.tile", contract.tile, 0, 1 << 20},
-       {"contract.sum_order", contract.sum_order, MLACHECK_SUM_SEQUENTIAL, MLACHECK_SUM_TREE},
-       {"contract.weight_dtype", contract.weight_dtype, MLACHECK_F32, MLACHECK_E4M3},
-       {"contract.sum_of_rounded", contract.sum_of_rounded, 0, 1},
-       {"contract.partial_dtype", contract.partial_dtype, MLACHECK_F32, MLACHECK_BF16},
-       {"contract.max_splits", contract.max_splits, 1, 1 << 20},
-       {"contract.batch_invariant", contract.batch_invariant, 0, 1},
-       {"contract.run_deterministic", contract.run_deterministic, 0, 1}});
-  // A contract may be loose, but not so loose that nothing could fail it.
-  check_error(path, name, "contract.exp2_error", contract.exp2_error, 0x1p-8f);
-  check_error(path, name, "contract.log2_error", contract.log2_error, 0x1p-8f);
-  check_error(path, name, "contract.lazy_max", contract.lazy_max, 64.0f);
+  const std::string flaw = flaw_of_declaration(*kernel);
+  if (!flaw.empty()) refuse(path, fmt::format("kernel '{}': {}", name, flaw));
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST(KernelLibrary, RefusesWhatIsNoKernelLibraryAndSaysWhy) {
   EXPECT_THAT(refusal("/usr/lib/x86_64-linux-gnu/libm.so.6"),
               AnyOf(HasSubstr("exports no function"), HasSubstr("no such file")));
   EXPECT_THAT(refusal(LYING_ABI), HasSubstr("built for ABI version 2"));
-  EXPECT_THAT(refusal(LYING_CONTRACT), HasSubstr("contract.exp2_error is 1"));
+  EXPECT_THAT(refusal(LYING_CONTRACT), HasSubstr("contract.exp_error is 1"));
 }
 
 }  // namespace

@@ -91,25 +91,16 @@ constexpr mlacheck_kernel kernel(const char* name, Run* run, decltype(supports)*
   k.name = name;
   k.description = "";
   k.memory = MLACHECK_HOST;
-  k.conventions = {
-      sizeof(mlacheck_conventions), MLACHECK_LSE_NATURAL, MLACHECK_EMPTY_MINUS_INF, 0, 0, 0, 0, 0};
-  k.contract = {sizeof(mlacheck_contract),
-                MLACHECK_TO_NEAREST,
-                1,
-                MLACHECK_SUM_SEQUENTIAL,
-                1,
-                MLACHECK_SUM_SEQUENTIAL,
-                0,
-                MLACHECK_SUM_SEQUENTIAL,
-                MLACHECK_F32,
-                0,
-                MLACHECK_F32,
-                1,
-                0,
-                0,
-                0,
-                0,
-                0};
+  constexpr mlacheck_accumulation kSum = {1, MLACHECK_SUM_SEQUENTIAL, 0, 25, 1};
+  k.conventions.struct_size = sizeof(mlacheck_conventions);
+  k.conventions.lse_base = MLACHECK_LSE_NATURAL;
+  k.conventions.lse_empty = MLACHECK_EMPTY_MINUS_INF;
+  k.contract.struct_size = sizeof(mlacheck_contract);
+  k.contract.qk = k.contract.pv = k.contract.weight_sum = kSum;
+  k.contract.index_dot = k.contract.index_heads = kSum;
+  k.contract.weight_dtype = k.contract.partial_dtype = k.contract.score_dtype = MLACHECK_F32;
+  k.contract.max_splits = 1;
+  k.contract.weight_scale = 1;
   k.supports = s;
   k.workspace_size = workspace;
   k.run = run;
@@ -138,7 +129,7 @@ extern "C" MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(std::
 #elif LYING_LIBRARY == 2  // a contract so loose that nothing could fail it
   static mlacheck_kernel loose = kKernels[0];
   static const mlacheck_kernel* const loose_list[] = {&loose};
-  loose.contract.exp2_error = 1;
+  loose.contract.exp_error = 1;
   library.kernels = loose_list;
   library.kernel_count = 1;
 #endif

@@ -1,0 +1,96 @@
+#include "cuda/plugin/kernel_declaration.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace mlacheck {
+
+namespace {
+
+// Keeps the first flaw that it sees.
+class Checker {
+ public:
+  void size(std::string_view what, std::uint32_t got, std::size_t expected) {
+    if (got < expected)
+      note(fmt::format("{}.struct_size is {}, expected at least {}", what, got, expected));
+  }
+  void integer(std::string_view field, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (value < low || value > high)
+      note(fmt::format("{} is {}, allowed are {} to {}", field, value, low, high));
+  }
+  void flag(std::string_view field, std::int64_t value) { integer(field, value, 0, 1); }
+  void real(std::string_view field, float value, float low, float high) {
+    // Written so that NaN is refused.
+    if (!(value >= low && value <= high))
+      note(fmt::format("{} is {}, allowed are {} to {}", field, value, low, high));
+  }
+  void accumulation(std::string_view sum, const mlacheck_accumulation& a) {
+    const auto name = [&](std::string_view field) { return fmt::format("{}.{}", sum, field); };
+    integer(name("block"), a.block, 1, 1024);
+    integer(name("order"), a.order, MLACHECK_SUM_SEQUENTIAL, MLACHECK_SUM_TREE);
+    flag(name("toward_zero"), a.toward_zero);
+    integer(name("alignment_bits"), a.alignment_bits, 8, 60);
+    flag(name("rounds_terms"), a.rounds_terms);
+  }
+  const std::string& flaw() const { return flaw_; }
+
+ private:
+  std::string flaw_;
+  void note(std::string text) {
+    if (flaw_.empty()) flaw_ = std::move(text);
+  }
+};
+
+void check(Checker& checker, const mlacheck_conventions& c) {
+  checker.size("conventions", c.struct_size, sizeof(c));
+  checker.integer("conventions.lse_base", c.lse_base, MLACHECK_LSE_NATURAL, MLACHECK_LSE_BASE2);
+  checker.integer("conventions.lse_empty", c.lse_empty, MLACHECK_EMPTY_MINUS_INF,
+                  MLACHECK_EMPTY_MINUS_1E30);
+  checker.flag("conventions.sink_in_lse", c.sink_in_lse);
+  checker.flag("conventions.duplicates_once", c.duplicates_once);
+  checker.flag("conventions.row_relative", c.row_relative);
+  checker.flag("conventions.any_order", c.any_order);
+  checker.flag("conventions.any_tie", c.any_tie);
+  checker.flag("conventions.nan_first", c.nan_first);
+  checker.flag("conventions.unmasked_scores", c.unmasked_scores);
+}
+
+void check(Checker& checker, const mlacheck_contract& c) {
+  checker.size("contract", c.struct_size, sizeof(c));
+  checker.integer("contract.tile", c.tile, 0, 1 << 20);
+  checker.accumulation("contract.qk", c.qk);
+  checker.accumulation("contract.pv", c.pv);
+  checker.accumulation("contract.weight_sum", c.weight_sum);
+  checker.accumulation("contract.index_dot", c.index_dot);
+  checker.accumulation("contract.index_heads", c.index_heads);
+  checker.integer("contract.weight_dtype", c.weight_dtype, MLACHECK_F32, MLACHECK_E4M3);
+  checker.flag("contract.weights_normalised", c.weights_normalised);
+  checker.flag("contract.sums_rounded", c.sums_rounded);
+  checker.integer("contract.max_splits", c.max_splits, 1, 1 << 20);
+  checker.integer("contract.partial_dtype", c.partial_dtype, MLACHECK_F32, MLACHECK_BF16);
+  checker.integer("contract.score_dtype", c.score_dtype, MLACHECK_F32, MLACHECK_BF16);
+  checker.flag("contract.flushes_subnormals", c.flushes_subnormals);
+  checker.flag("contract.batch_invariant", c.batch_invariant);
+  checker.flag("contract.run_deterministic", c.run_deterministic);
+  // A contract may be loose, but not so loose that nothing could fail it.
+  checker.real("contract.weight_scale", c.weight_scale, 0x1p-30f, 0x1p30f);
+  checker.real("contract.exp_error", c.exp_error, 0, 0x1p-8f);
+  checker.real("contract.exp_underflow", c.exp_underflow, 0, 0x1p-20f);
+  checker.real("contract.log_error", c.log_error, 0, 0x1p-8f);
+  checker.real("contract.max_headroom", c.max_headroom, 0, 64);
+}
+
+}  // namespace
+
+std::string flaw_of_declaration(const mlacheck_kernel& kernel) {
+  Checker checker;
+  checker.integer("op", kernel.op, MLACHECK_SPARSE_ATTENTION, MLACHECK_MAP_SLOTS);
+  checker.integer("memory", kernel.memory, MLACHECK_HOST, MLACHECK_DEVICE);
+  check(checker, kernel.conventions);
+  check(checker, kernel.contract);
+  return checker.flaw();
+}
+
+}  // namespace mlacheck
