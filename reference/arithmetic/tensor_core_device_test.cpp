@@ -1,0 +1,140 @@
+// The models against what an H200's tensor cores returned (1,200 tiles for each format).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "reference/arithmetic/tensor_core_cases.h"
+
+namespace mlacheck {
+namespace {
+
+using testing::MmaResult;
+using testing::MmaTile;
+
+constexpr int kTiles = 1200;
+
+std::filesystem::path device_file(const std::string& name) {
+  const char* shared = std::getenv("MLACHECK_SHARED");
+  const std::filesystem::path folder =
+      shared != nullptr ? shared : MLACHECK_SOURCE_DIR "/../shared";
+  return folder / "device_vectors" / name;
+}
+
+struct Record {
+  MmaTile tile;
+  MmaResult result;
+};
+
+// Layout: A[tile][16][K], B[tile][K][8], C[tile][16][8], D[tile][16][8], little-endian.
+template <class Bits>
+std::vector<Record> read_records(const std::filesystem::path& path, int k) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<Record> records(kTiles);
+  const auto read = [&](auto& x) { file.read(reinterpret_cast<char*>(&x), sizeof x); };
+  Bits bits{};
+  for (Record& record : records)
+    for (int m = 0; m < 16; ++m)
+      for (int i = 0; i < k; ++i) {
+        read(bits);
+        record.tile.a[m][i] = bits;
+      }
+  for (Record& record : records)
+    for (int i = 0; i < k; ++i)
+      for (int n = 0; n < 8; ++n) {
+        read(bits);
+        record.tile.b[i][n] = bits;
+      }
+  for (Record& record : records) read(record.tile.c);
+  for (Record& record : records) read(record.result.d);
+  EXPECT_TRUE(file.good()) << path << ": shorter than 1,200 tiles";
+  EXPECT_EQ(file.peek(), std::ifstream::traits_type::eof()) << path << ": longer than 1,200 tiles";
+  return records;
+}
+
+struct Recording {
+  std::string file;
+  Mma mma;
+};
+
+class DeviceVectors : public ::testing::TestWithParam<Recording> {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path path = device_file(GetParam().file);
+    if (!std::filesystem::exists(path)) GTEST_SKIP() << path.string() << " is not here";
+    records_ = mma_k(GetParam().mma) == 16 ? read_records<std::uint16_t>(path, 16)
+                                           : read_records<std::uint8_t>(path, 32);
+  }
+
+  template <class Model>
+  int differences(const Model& model) const {
+    int count = 0;
+    for (const Record& record : records_)
+      count += testing::count_differences(model(record.tile), record.result);
+    return count;
+  }
+
+  int differences_under(const detail::SlowRules& rules) const {
+    return differences([&](const MmaTile& tile) {
+      return testing::run_model(rules, GetParam().mma.element, tile);
+    });
+  }
+
+  std::vector<Record> records_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    H200, DeviceVectors,
+    ::testing::Values(Recording{"h200_mma_f16.bin", {DType::f16, Lowering::hmma16_f25}},
+                      Recording{"h200_mma_bf16.bin", {DType::bf16, Lowering::hmma16_f25}},
+                      Recording{"h200_mma_e4m3.bin", {DType::e4m3, Lowering::fp8_emulated_sm90}}),
+    [](const auto& param) { return std::string(name_of(param.param.mma.element)); });
+
+TEST_P(DeviceVectors, IntegerModelReproducesEveryBit) {
+  EXPECT_EQ(
+      differences([](const MmaTile& tile) { return testing::run_slow(GetParam().mma, tile); }), 0);
+}
+
+TEST_P(DeviceVectors, FastFormReproducesEveryBit) {
+  const TensorCoreIsa before = tensor_core_isa();
+  for (TensorCoreIsa isa : tensor_core_isas()) {
+    use_tensor_core_isa(isa);
+    EXPECT_EQ(
+        differences([](const MmaTile& tile) { return testing::run_fast(GetParam().mma, tile); }), 0)
+        << name_of(isa);
+  }
+  use_tensor_core_isa(before);
+}
+
+TEST_P(DeviceVectors, WrongModelsFail) {
+  const detail::SlowRules right{detail::rules_of(GetParam().mma)};
+  detail::SlowRules wrong = right;
+  wrong.fraction_bits = 24;
+  EXPECT_GT(differences_under(wrong), 1000) << "F = 24";
+  wrong = right;
+  wrong.products = 8;
+  EXPECT_GT(differences_under(wrong), 1000) << "chunks of 8";
+  wrong = right;
+  wrong.round_to_nearest = true;
+  EXPECT_GT(differences_under(wrong), 1000) << "results rounded to nearest";
+  wrong = right;
+  wrong.normalise_products = true;
+  EXPECT_GT(differences_under(wrong), 100) << "products normalised";
+  wrong = right;
+  wrong.align_toward_minus = true;
+  EXPECT_GT(differences_under(wrong), 100) << "terms cut by floor";
+  wrong = right;
+  wrong.c_last = !right.c_last;
+  EXPECT_GT(differences_under(wrong), 1000) << "C joins at the other end";
+  if (right.interleaved) {
+    wrong = right;
+    wrong.interleaved = false;
+    EXPECT_GT(differences_under(wrong), 100) << "k in plain order";
+  }
+}
+
+}  // namespace
+}  // namespace mlacheck

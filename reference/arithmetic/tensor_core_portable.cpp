@@ -1,0 +1,32 @@
+// The fast form on 128-bit vectors: the baseline of x86-64 and aarch64, or whatever the compiler
+// makes of them.
+#include <cstdint>
+
+#include "reference/arithmetic/tensor_core_kernel.h"
+
+namespace mlacheck::detail {
+namespace {
+
+constexpr int kWidth = 4;
+
+template <class I16>
+inline __attribute__((always_inline)) I16 max16(I16 x, I16 y) {
+  const auto greater = x > y;
+  return (x & greater) | (y & ~greater);
+}
+
+template <class U32>
+inline __attribute__((always_inline)) bool any(U32 x) {
+  std::uint64_t words[2];
+  __builtin_memcpy(words, &x, sizeof words);
+  return (words[0] | words[1]) != 0;
+}
+
+}  // namespace
+}  // namespace mlacheck::detail
+
+#include "reference/arithmetic/tensor_core_kernel_inl.h"
+
+namespace mlacheck::detail {
+const TensorCoreKernel kPortableKernel{unpack, chain};
+}  // namespace mlacheck::detail
