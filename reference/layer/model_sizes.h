@@ -24,6 +24,7 @@ struct RopeParameters {
   double mscale = 1;
   double mscale_all_dim = 0;  // 0: the softmax scale is not corrected
   std::int64_t original_max_position_embeddings = 4096;
+  friend bool operator==(const RopeParameters&, const RopeParameters&) = default;
 };
 
 enum class IndexerType { full, shared };
