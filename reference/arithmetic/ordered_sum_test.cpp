@@ -1,0 +1,214 @@
+#include "reference/arithmetic/ordered_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "reference/arithmetic/ordered_dots.h"
+#include "reference/arithmetic/ordered_weighted_sums.h"
+
+namespace mlacheck {
+namespace {
+
+// The definition once more, one number at a time.
+float defined_sum(const std::vector<float>& x) {
+  float lane[16] = {};
+  for (std::size_t i = 0; i < x.size(); ++i) lane[i % 16] = lane[i % 16] + x[i];
+  for (int half = 8; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lane[l] = lane[l] + lane[l + half];
+  return lane[0];
+}
+
+std::vector<float> products(const float* a, const float* b, std::int64_t n,
+                            std::int64_t b_step = 1) {
+  std::vector<float> out;
+  for (std::int64_t i = 0; i < n; ++i) out.push_back(a[i] * b[i * b_step]);
+  return out;
+}
+
+float sequential_sum(const std::vector<float>& x) {
+  float sum = 0;
+  for (float value : x) sum += value;
+  return sum;
+}
+
+// Which NaN comes out of a sum is the processor's choice.
+std::uint32_t bits(float x) {
+  return std::isnan(x) ? 0x7fffffffu : std::bit_cast<std::uint32_t>(x);
+}
+
+enum class Fill { ordinary, wide, subnormal, special };
+
+// Reproducible numbers: ordinary in [-1, 1); wide with exponents -60 .. 59 (products included, no
+// overflow); subnormal half ordinary, half below 2^-125; special ordinary with a few Inf, NaN and
+// signed zeros.
+class Numbers {
+ public:
+  explicit Numbers(Fill fill) : fill_(fill) {}
+
+  float next() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    const auto word = static_cast<std::uint32_t>(state_ >> 32);
+    const float ordinary = static_cast<float>(static_cast<std::int32_t>(word) >> 7) * 0x1p-24f;
+    const int choice = static_cast<int>(word % 120);
+    switch (fill_) {
+      case Fill::ordinary:
+        return ordinary;
+      case Fill::wide:
+        return std::ldexp(ordinary, choice - 60);
+      case Fill::subnormal:
+        return std::bit_cast<float>(word & 0x80ffffffu);
+      case Fill::special:
+        break;
+    }
+    constexpr float kInf = std::numeric_limits<float>::infinity();
+    constexpr float kSpecial[] = {kInf, -kInf, std::numeric_limits<float>::quiet_NaN(), 0.0f,
+                                  -0.0f};
+    return choice < 5 ? kSpecial[choice] : ordinary;
+  }
+
+  std::vector<float> take(std::int64_t n) {
+    std::vector<float> out;
+    for (std::int64_t i = 0; i < n; ++i) out.push_back(next());
+    return out;
+  }
+
+ private:
+  Fill fill_;
+  std::uint64_t state_ = 1;
+};
+
+class OrderedSum : public testing::TestWithParam<Fill> {};
+INSTANTIATE_TEST_SUITE_P(Fills, OrderedSum,
+                         testing::Values(Fill::ordinary, Fill::wide, Fill::subnormal,
+                                         Fill::special));
+
+TEST_P(OrderedSum, IsItsDefinition) {
+  Numbers numbers(GetParam());
+  for (std::int64_t n = 0; n <= 100; ++n) {
+    const std::vector<float> a = numbers.take(n), b = numbers.take(n);
+    EXPECT_EQ(bits(ordered_sum(a.data(), n)), bits(defined_sum(a))) << "n = " << n;
+    EXPECT_EQ(bits(ordered_dot(a.data(), b.data(), n)),
+              bits(defined_sum(products(a.data(), b.data(), n))))
+        << "n = " << n;
+  }
+}
+
+TEST_P(OrderedSum, ZerosAtTheEndChangeNoBit) {
+  Numbers numbers(GetParam());
+  for (std::int64_t n = 0; n <= 40; ++n)
+    for (const float zero : {0.0f, -0.0f}) {
+      std::vector<float> a = numbers.take(n), b = numbers.take(n);
+      const float sum = ordered_sum(a.data(), n), dot = ordered_dot(a.data(), b.data(), n);
+      a.resize(100, zero);
+      b.resize(100, 1.0f);
+      EXPECT_EQ(bits(ordered_sum(a.data(), 100)), bits(sum)) << "n = " << n;
+      EXPECT_EQ(bits(ordered_dot(a.data(), b.data(), 100)), bits(dot)) << "n = " << n;
+    }
+}
+
+template <int R, int C>
+void expect_dots(Numbers& numbers, std::int64_t n) {
+  const std::int64_t a_stride = n + 3, b_stride = n + 5;
+  const std::vector<float> a = numbers.take(R * a_stride), b = numbers.take(C * b_stride);
+  const Eigen::Array<float, R, C> dots =
+      ordered_dots<R, C>(a.data(), a_stride, b.data(), b_stride, n);
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c)
+      ASSERT_EQ(bits(dots(r, c)),
+                bits(defined_sum(products(a.data() + r * a_stride, b.data() + c * b_stride, n))))
+          << "n = " << n << ", dot " << r << ", " << c << " of " << R << " x " << C;
+}
+
+TEST_P(OrderedSum, DotsThatShareLoads) {
+  Numbers numbers(GetParam());
+  for (std::int64_t n = 0; n <= 100; ++n) {
+    expect_dots<1, 1>(numbers, n);
+    expect_dots<1, 2>(numbers, n);
+    expect_dots<1, 4>(numbers, n);
+    expect_dots<2, 1>(numbers, n);
+    expect_dots<3, 2>(numbers, n);
+  }
+}
+
+template <int R>
+void expect_weighted_sums(Numbers& numbers, std::int64_t n, std::int64_t columns) {
+  const std::int64_t w_stride = n + 1, v_stride = columns + 3, out_stride = columns + 2;
+  const std::vector<float> w = numbers.take(R * w_stride), v = numbers.take(n * v_stride);
+  constexpr float kUntouched = 12345;
+  std::vector<float> out(static_cast<std::size_t>(R * out_stride), kUntouched);
+  ordered_weighted_sums<R>(w.data(), w_stride, v.data(), v_stride, n, columns, out.data(),
+                           out_stride);
+  for (std::int64_t r = 0; r < R; ++r)
+    for (std::int64_t c = 0; c < out_stride; ++c) {
+      const float expected =
+          c < columns ? defined_sum(products(w.data() + r * w_stride, v.data() + c, n, v_stride))
+                      : kUntouched;
+      ASSERT_EQ(bits(out[static_cast<std::size_t>(r * out_stride + c)]), bits(expected))
+          << "n = " << n << ", row " << r << ", column " << c << " of " << columns;
+    }
+}
+
+TEST_P(OrderedSum, WeightedSums) {
+  Numbers numbers(GetParam());
+  for (std::int64_t n = 0; n <= 100; ++n) {
+    expect_weighted_sums<1>(numbers, n, n % 29);
+    expect_weighted_sums<2>(numbers, n, 16);
+    expect_weighted_sums<4>(numbers, n, n % 19);
+  }
+}
+
+// What the tests above would say to another order: on ordinary numbers most sums then differ.
+TEST(OrderedSumOrder, AnotherOrderShows) {
+  Numbers numbers(Fill::ordinary);
+  int sequential = 0, eight_lanes = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<float> x = numbers.take(100);
+    const std::uint32_t sum = bits(ordered_sum(x.data(), 100));
+    if (bits(sequential_sum(x)) != sum) ++sequential;
+    float lane[8] = {};
+    for (std::size_t k = 0; k < x.size(); ++k) lane[k % 8] += x[k];
+    const float lanes =
+        ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    if (bits(lanes) != sum) ++eight_lanes;
+  }
+  EXPECT_GT(sequential, 50);
+  EXPECT_GT(eight_lanes, 50);
+}
+
+// A contracted product is another number: 1 + 2^-12 squared has a last bit that an fma would keep.
+TEST(OrderedSumOrder, ProductsRoundBeforeTheyAreAdded) {
+  std::vector<float> a(17, 0.0f), b(17, 0.0f);
+  a[0] = 1, b[0] = -1;
+  a[16] = b[16] = 1 + 0x1p-12f;
+  EXPECT_EQ(ordered_dot(a.data(), b.data(), 17), 0x1p-11f);
+  EXPECT_NE(std::fma(a[16], b[16], -1.0f), 0x1p-11f);
+}
+
+TEST(OrderedSumOrder, NegativeZerosSumToZero) {
+  const std::vector<float> x(40, -0.0f);
+  for (std::int64_t n = 0; n <= 40; ++n)
+    EXPECT_EQ(bits(ordered_sum(x.data(), n)), 0u) << "n = " << n;
+}
+
+// Error: gamma(ceil(n / 16) + 4) sum |x|, n = 100: 11 additions, the first of each lane exact.
+TEST(OrderedSumOrder, ErrorBound) {
+  Numbers numbers(Fill::ordinary);
+  for (int i = 0; i < 1000; ++i) {
+    const std::vector<float> x = numbers.take(100);
+    double exact = 0, magnitude = 0;
+    for (const float value : x) {
+      exact += double{value};
+      magnitude += std::fabs(double{value});
+    }
+    EXPECT_LE(std::fabs(double{ordered_sum(x.data(), 100)} - exact),
+              11 * 0x1p-24 * 1.00001 * magnitude);
+  }
+}
+
+}  // namespace
+}  // namespace mlacheck
