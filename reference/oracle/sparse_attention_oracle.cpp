@@ -166,6 +166,10 @@ SparseAttentionOracle sparse_attention_oracle(const SparseAttentionProblem& prob
   oracle.score *= static_cast<double>(problem.sm_scale);
   const RowMatrix k_magnitude = k.cwiseAbs();
   oracle.gauge.noalias() = q.cwiseAbs() * k_magnitude.transpose();
+  oracle.largest_gauge = Eigen::ArrayXd::Zero(heads);
+  if (oracle.keys > 0)
+    oracle.largest_gauge =
+        oracle.gauge.array().isFinite().select(oracle.gauge, 0.0).rowwise().maxCoeff();
   oracle.gauge *= oracle.dot_scale;
   set_special_values_apart(oracle);
 

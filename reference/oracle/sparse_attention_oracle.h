@@ -62,7 +62,8 @@ struct SparseAttentionOracle {
   Eigen::ArrayXd sink_factor;  // [H] 1 / (1 + exp(sink - lse))
   std::vector<RowKind> kind;   // [H]
   std::vector<SpecialValue> special_values;
-  double dot_scale = 0;  // |sm_scale|
+  double dot_scale = 0;          // |sm_scale|
+  Eigen::ArrayXd largest_gauge;  // [H] max_j sum_d |q_d| |k_jd|, without sm_scale
 };
 
 // Throws std::invalid_argument like sparse_attention.

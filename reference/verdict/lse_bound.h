@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "reference/oracle/sparse_attention_oracle.h"
+#include "reference/verdict/interval.h"
+#include "reference/verdict/numerics_contract.h"
+#include "reference/verdict/perturbed_weights.h"
+
+namespace mlacheck {
+
+// Bound of a finite row's lse over the keys alone, natural log:
+//   ln-sum error of the weights + g_l + e_log (1 + |ln l| + headroom) + 4u (|lse| + |m|)
+ElementBound natural_lse_bound(const SparseAttentionOracle& oracle,
+                               const NumericsContract& contract, const PerturbedWeights& weights,
+                               std::int64_t h, double lambda);
+
+// The same in the contract's conventions: with the sink, in base 2.
+ElementBound declared_lse_bound(const SparseAttentionOracle& oracle,
+                                const NumericsContract& contract, std::int64_t h,
+                                ElementBound natural);
+
+// lse of an empty row by the contract.
+double empty_lse(const NumericsContract& contract);
+
+// Error that all weights of a row have in common when they are too alike to round independently;
+// over a spread of many roundings it averages out. Relative; 0 for fp32 weights.
+double common_weight_error(const SparseAttentionOracle& oracle, const NumericsContract& contract,
+                           std::int64_t h);
+
+// Unit roundoff and subnormal floor of the contract's weights; 0 where they are not rounded.
+double weight_roundoff(const NumericsContract& contract);
+double weight_floor(const NumericsContract& contract);
+
+}  // namespace mlacheck

@@ -1,0 +1,114 @@
+#include "reference/verdict/special_placement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "reference/verdict/lse_bound.h"
+
+namespace mlacheck::detail {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kFloatMax = static_cast<double>(std::numeric_limits<float>::max());
+
+Admissible& element(SparseAttentionInterval& interval, std::int64_t h, std::int64_t c) {
+  return interval.admissible[static_cast<std::size_t>(h * interval.expected.cols() + c)];
+}
+
+void fill_row(SparseAttentionInterval& interval, std::int64_t h, Admissible admissible) {
+  for (std::int64_t c = 0; c < interval.expected.cols(); ++c) element(interval, h, c) = admissible;
+}
+
+void place_row(RowKind kind, const NumericsContract& contract, std::int64_t h,
+               SparseAttentionInterval& interval) {
+  Admissible out{.negative_zero = false}, lse, max_logit;
+  if (kind == RowKind::nan) {
+    out = lse = {.finite = false, .nan = true};
+    max_logit.anything = true;  // whether a maximum keeps a NaN is nobody's promise
+  } else if (kind == RowKind::no_weight) {
+    out.nan = lse.nan = max_logit.nan = true;
+  }
+  fill_row(interval, h, out);
+  interval.lse[static_cast<std::size_t>(h)] = {empty_lse(contract), 0, 0, lse};
+  interval.max_logit[static_cast<std::size_t>(h)] = {-kInfinity, 0, 0, max_logit};
+}
+
+// Sums of scores, or of weights times values, that may pass the largest fp32 number.
+void place_overflow(const SparseAttentionOracle& oracle, const NumericsContract& contract,
+                    const PerturbedWeights& weights, std::int64_t h,
+                    SparseAttentionInterval& interval) {
+  const double logit = std::max(oracle.largest_gauge[h], 1.5 * oracle.gauge.row(h).maxCoeff());
+  if (logit >= kFloatMax) {
+    fill_row(interval, h, {.anything = true});
+    interval.lse[static_cast<std::size_t>(h)].admissible.anything = true;
+    interval.max_logit[static_cast<std::size_t>(h)].admissible.anything = true;
+    return;
+  }
+  const double scale = oracle.weight_sum[h] * std::exp2(contract.max_headroom) *
+                       std::max(1.0, contract.weight_scale) * (1 + 0x1p-7);
+  const double growth = 1 + weights.kappa[h];
+  for (std::int64_t c = 0; c < interval.expected.cols(); ++c)
+    if (scale * growth * (oracle.magnitude(h, c) + interval.core(h, c)) >= kFloatMax)
+      element(interval, h, c).anything = true;
+}
+
+// What the special values of one column amount to for a head.
+struct Column {
+  bool touched = false;
+  bool nan = false, plus = false, minus = false;                   // surely added
+  bool may_be_added = false, may_plus = false, may_minus = false;  // or not
+};
+
+Admissible admissible_of(const Column& column, bool factor_may_be_zero) {
+  if (column.nan || (column.plus && column.minus)) return {.finite = false, .nan = true};
+  return {.finite = !column.plus && !column.minus,
+          .nan = column.may_be_added || factor_may_be_zero,
+          .plus_inf = column.plus || column.may_plus,
+          .minus_inf = column.minus || column.may_minus};
+}
+
+void place_values(const SparseAttentionOracle& oracle, const NumericsContract& contract,
+                  const PerturbedWeights& weights, std::int64_t h,
+                  SparseAttentionInterval& interval) {
+  const double vanishing = std::max(contract.exp_underflow, 2 * weight_floor(contract));
+  std::vector<Column> columns(static_cast<std::size_t>(interval.expected.cols()));
+  for (const auto& special : oracle.special_values) {
+    Column& column = columns[static_cast<std::size_t>(special.dim)];
+    const bool plus = special.value > 0, minus = special.value < 0;
+    column.touched = true;
+    if (weights.smallest(h, special.key) >= vanishing) {
+      column.nan |= std::isnan(special.value);
+      column.plus |= plus;
+      column.minus |= minus;
+    } else {
+      column.may_be_added = true;
+      column.may_plus |= plus;
+      column.may_minus |= minus;
+    }
+  }
+  for (std::int64_t c = 0; c < interval.expected.cols(); ++c) {
+    const Column& column = columns[static_cast<std::size_t>(c)];
+    if (column.touched)
+      element(interval, h, c) = admissible_of(column, oracle.sink_factor[h] < kTinySinkFactor);
+  }
+}
+
+}  // namespace
+
+void place_specials(const SparseAttentionOracle& oracle, const NumericsContract& contract,
+                    const PerturbedWeights& weights, SparseAttentionInterval& interval) {
+  for (std::int64_t h = 0; h < oracle.weight.rows(); ++h) {
+    const RowKind kind = oracle.kind[static_cast<std::size_t>(h)];
+    if (kind != RowKind::finite) {
+      place_row(kind, contract, h, interval);
+      continue;
+    }
+    if (!oracle.special_values.empty()) place_values(oracle, contract, weights, h, interval);
+    if (std::isnan(oracle.sink_factor[h])) fill_row(interval, h, {.finite = false, .nan = true});
+    place_overflow(oracle, contract, weights, h, interval);
+  }
+}
+
+}  // namespace mlacheck::detail

@@ -1,0 +1,83 @@
+#include "reference/verdict/tally.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "reference/operators/require.h"
+#include "reference/operators/views.h"
+
+namespace mlacheck {
+
+bool Tally::is_worse(Status status, double ratio, const std::array<std::int64_t, 3>& at) const {
+  if (worst_.worst[0] < 0) return true;
+  if (status != worst_status_) return status > worst_status_;
+  if (ratio != worst_.ratio) return ratio > worst_.ratio;
+  return at < worst_.worst;
+}
+
+void Tally::add(std::array<std::int64_t, 3> at, const ElementBound& bound, float got) {
+  const auto [status, ratio] = judge(bound, dtype_, got);
+  ++elements_;
+  if (status == Status::fail) ++failed_;
+  if (status == Status::improbable) ++improbable_;
+  ++histogram_[static_cast<std::size_t>(
+      std::min(ratio * kBinsPerUnit, static_cast<double>(kBins - 1)))];
+  max_ratio_ = std::max(max_ratio_, ratio);
+  const double value = static_cast<double>(got);
+  if (bound.admissible.finite && !bound.admissible.anything && std::isfinite(value)) {
+    max_abs_ = std::max(max_abs_, std::abs(value - bound.expected));
+    const float expected = round_to(dtype_, static_cast<float>(bound.expected));
+    max_ulp_ = std::max(max_ulp_, ulp_distance(dtype_, got, expected));
+    product_ += value * bound.expected;
+    squares_ += value * value + bound.expected * bound.expected;
+  }
+  if (!is_worse(status, ratio, at)) return;
+  worst_status_ = status;
+  const Interval interval = rounded_interval(bound.expected, bound.core, dtype_);
+  worst_.worst = at;
+  worst_.expected = bound.expected;
+  worst_.low = interval.low;
+  worst_.high = interval.high;
+  worst_.got = value;
+  worst_.ratio = ratio;
+}
+
+void Tally::merge(const Tally& other) {
+  detail::require(dtype_ == other.dtype_, "dtype: expected {}, got {}", name_of(dtype_),
+                  name_of(other.dtype_));
+  elements_ += other.elements_;
+  failed_ += other.failed_;
+  improbable_ += other.improbable_;
+  max_ratio_ = std::max(max_ratio_, other.max_ratio_);
+  max_ulp_ = std::max(max_ulp_, other.max_ulp_);
+  max_abs_ = std::max(max_abs_, other.max_abs_);
+  product_ += other.product_;
+  squares_ += other.squares_;
+  for (std::size_t i = 0; i < kBins; ++i) histogram_[i] += other.histogram_[i];
+  if (other.worst_.worst[0] >= 0 &&
+      is_worse(other.worst_status_, other.worst_.ratio, other.worst_.worst)) {
+    worst_status_ = other.worst_status_;
+    worst_ = other.worst_;
+  }
+}
+
+Finding Tally::finding(std::string stage) const {
+  Finding finding = worst_;
+  finding.stage = std::move(stage);
+  finding.status = worst_status_;
+  finding.elements = elements_;
+  finding.failed = failed_;
+  finding.improbable = improbable_;
+  finding.max_ulp = max_ulp_;
+  finding.max_abs = max_abs_;
+  finding.cosine = squares_ > 0 ? 1 - 2 * product_ / squares_ : 0;
+  std::int64_t above = 0;
+  std::size_t bin = kBins;
+  while (bin > 0 && 1000 * (above + histogram_[bin - 1]) <= elements_) above += histogram_[--bin];
+  // The upper end of the bin that holds the 99.9 % quantile.
+  finding.ratio_p999 = std::min(static_cast<double>(bin) / kBinsPerUnit, max_ratio_);
+  return finding;
+}
+
+}  // namespace mlacheck

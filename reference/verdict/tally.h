@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "reference/formats/dtype.h"
+#include "reference/verdict/interval.h"
+#include "reference/verdict/verdict.h"
+
+namespace mlacheck {
+
+// Collects the judgements of an output's elements, then states the finding. Tallies of parts (one a
+// thread) are merged; the result does not depend on how the elements were split but for the
+// cosine's last digits.
+class Tally {
+ public:
+  explicit Tally(DType dtype) : dtype_(dtype) {}
+
+  void add(std::array<std::int64_t, 3> at, const ElementBound& bound, float got);
+  void merge(const Tally& other);
+
+  // IMPROBABLE from the first element on: see kLambda for how rarely a clean kernel shows one.
+  Finding finding(std::string stage) const;
+
+ private:
+  static constexpr double kBinsPerUnit = 512;  // resolution of p99.9
+  static constexpr std::size_t kBins = 2048;   // ratios up to 4, the last bin takes the rest
+
+  bool is_worse(Status status, double ratio, const std::array<std::int64_t, 3>& at) const;
+
+  DType dtype_;
+  std::int64_t elements_ = 0;
+  std::int64_t failed_ = 0;
+  std::int64_t improbable_ = 0;
+  Status worst_status_ = Status::pass;
+  Finding worst_;
+  double max_ratio_ = 0;
+  std::int64_t max_ulp_ = 0;
+  double max_abs_ = 0;
+  double product_ = 0;  // <got, expected>
+  double squares_ = 0;  // |got|^2 + |expected|^2
+  std::array<std::int64_t, kBins> histogram_{};
+};
+
+}  // namespace mlacheck

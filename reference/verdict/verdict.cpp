@@ -1,0 +1,70 @@
+#include "reference/verdict/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mlacheck {
+namespace {
+
+std::string coordinates(const std::array<std::int64_t, 3>& at) {
+  std::string text;
+  for (const std::int64_t i : at)
+    if (i >= 0) text += fmt::format("{}{}", text.empty() ? "" : ", ", i);
+  return fmt::format("[{}]", text);
+}
+
+}  // namespace
+
+std::string_view name_of(Status status) {
+  switch (status) {
+    case Status::pass:
+      return "PASS";
+    case Status::skipped:
+      return "SKIPPED";
+    case Status::refused:
+      return "REFUSED";
+    case Status::mistrusted:
+      return "MISTRUSTED";
+    case Status::improbable:
+      return "IMPROBABLE";
+    case Status::fail:
+      return "FAIL";
+    case Status::crashed:
+      return "CRASHED";
+  }
+  return "?";
+}
+
+int exit_code(std::span<const Status> statuses) {
+  const auto any = [&](auto... wanted) {
+    return std::any_of(statuses.begin(), statuses.end(),
+                       [&](Status status) { return ((status == wanted) || ...); });
+  };
+  if (any(Status::fail, Status::crashed)) return kExitFailure;
+  if (any(Status::mistrusted, Status::improbable)) return kExitDoubtful;
+  return any(Status::pass) ? kExitPass : kExitSkipped;
+}
+
+std::string to_string(const Finding& f) {
+  std::string text = fmt::format("{} {}", name_of(f.status), f.stage);
+  if (f.elements > 0) {
+    if (f.failed > 0)
+      text += fmt::format(": {} of {} elements outside the proven bound", f.failed, f.elements);
+    else if (f.improbable > 0)
+      text += fmt::format(": {} of {} elements outside the statistical bound", f.improbable,
+                          f.elements);
+    else
+      text += fmt::format(": {} elements", f.elements);
+    if (f.worst[0] >= 0)
+      text += fmt::format(
+          "; worst {}: got {:.9g}, expected {:.9g} in [{:.9g}, {:.9g}], budget used {:.3g} %",
+          coordinates(f.worst), f.got, f.expected, f.low, f.high, 100 * f.ratio);
+    text += fmt::format("; p99.9 {:.3g} %, max {} ulp, max |d| {:.3g}, 1-cos {:.2g}",
+                        100 * f.ratio_p999, f.max_ulp, f.max_abs, f.cosine);
+  }
+  if (!f.detail.empty()) text += fmt::format(": {}", f.detail);
+  return text;
+}
+
+}  // namespace mlacheck

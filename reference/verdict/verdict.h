@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mlacheck {
+
+// From best to worst, so that the worst of several is their maximum.
+enum class Status {
+  pass,
+  skipped,     // not tried, with the reason
+  refused,     // the kernel declined, with its reason
+  mistrusted,  // this case could have shown none of the errors asked for
+  improbable,  // inside the proven bound, outside the statistical one
+  fail,        // outside the proven bound, wrong bits, broken law
+  crashed,
+};
+
+std::string_view name_of(Status status);  // "PASS", ...
+
+// What a run of these ends with: 0 all pass (some may be skipped or refused), 1 a FAIL or CRASHED,
+// 4 nothing worse than MISTRUSTED or IMPROBABLE, 77 nothing ran. (2, usage, and 3, harness or I/O,
+// are not verdicts.)
+inline constexpr int kExitPass = 0;
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitHarness = 3;
+inline constexpr int kExitDoubtful = 4;
+inline constexpr int kExitSkipped = 77;
+int exit_code(std::span<const Status> statuses);
+
+// The verdict on one output of one stage.
+struct Finding {
+  Status status = Status::pass;
+  std::string stage;   // "sparse_attention.out", "top_k", ...
+  std::string detail;  // why, where numbers alone do not say it
+  std::int64_t elements = 0;
+  std::int64_t failed = 0;
+  std::int64_t improbable = 0;
+
+  // The element that used most of its budget.
+  std::array<std::int64_t, 3> worst = {-1, -1, -1};  // [t, h, c] or [row, key]; -1: not used
+  double expected = 0;
+  double low = 0;  // the admissible interval, in the output format
+  double high = 0;
+  double got = 0;
+  double ratio = 0;  // share of the budget that it used; > 1 fails
+
+  double ratio_p999 = 0;  // 99.9 % of the elements used no more
+  std::int64_t max_ulp = 0;
+  double max_abs = 0;
+  double cosine =
+      0;  // 1 - 2 <x, y> / (|x|^2 + |y|^2) over finite pairs: for comparison with others only
+};
+
+// One line for humans.
+std::string to_string(const Finding& finding);
+
+}  // namespace mlacheck
