@@ -90,16 +90,16 @@ TEST(Quantise, ByHand) {
   EXPECT_EQ(q, (std::vector<E4m3>{{0x76}, {0xb0}, {0x00}, {0x00}, {0x7e}, {0x7f}}));
 }
 
-// x / s and x * (1 / s) part where one of them falls on a tie: some e4m3 must differ under ARB,
-// none under P2.
+// x / s and x * (1 / s) part where one of them falls on a tie of e4m3: some e4m3 must differ under
+// ARB, none under P2.
 TEST(Quantise, TheSpellingMattersUnderArbAlone) {
   int arb_different = 0, p2_different = 0;
   for (std::uint32_t a = 1; a < 2000; ++a) {
     const float amax = 1.0f + static_cast<float>(a) * 0x1p-11f;
-    for (float middle = 17.0f; middle < 448.0f; middle *= 1.5f) {
+    for (float middle : {17.0f, 26.0f, 38.0f, 57.0f, 86.0f, 129.0f, 194.0f, 290.0f, 436.0f}) {
       const auto differs = [&](float scale) {
         E4m3 divided{}, multiplied{};
-        const float x = std::round(middle) * scale;
+        const float x = middle * scale;
         quantise(&x, 1, scale, Division::divide, &divided);
         quantise(&x, 1, scale, Division::multiply_by_reciprocal, &multiplied);
         return divided != multiplied;
