@@ -21,6 +21,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+long double wide(float x) { return static_cast<long double>(x); }
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // A problem that owns its storage. Keys lie in pages of 8 rows, values first, then one scale a row;
@@ -96,26 +97,25 @@ long double worst_ratio(const Case& c, const std::vector<float>& scores) {
     for (std::int64_t s = 0; s < c.keys; ++s) {
       const float got = scores[at(t * c.keys + s)];
       if (s < c.begin[at(t)] || s >= c.end[at(t)]) {
-        if (got != -kInfinity) return INFINITY;
+        if (got != -kInfinity) return std::numeric_limits<long double>::infinity();
         continue;
       }
       long double sum = 0, magnitude = 0;
       for (std::int64_t h = 0; h < c.heads; ++h) {
         long double dot = 0, absolute = 0;
         for (std::int64_t d = 0; d < c.dim; ++d) {
-          const long double product =
-              static_cast<long double>(c.q[at((t * c.heads + h) * c.dim + d)]) *
-              c.key_rows[at(c.slot(t, s) * c.dim + d)];
+          const long double product = wide(c.q[at((t * c.heads + h) * c.dim + d)]) *
+                                      wide(c.key_rows[at(c.slot(t, s) * c.dim + d)]);
           dot += product;
           absolute += std::abs(product);
         }
-        sum += c.weights[at(t * c.heads + h)] * std::max(0.0L, dot);
-        magnitude += std::abs(c.weights[at(t * c.heads + h)]) * absolute;
+        sum += wide(c.weights[at(t * c.heads + h)]) * std::max(0.0L, dot);
+        magnitude += std::abs(wide(c.weights[at(t * c.heads + h)])) * absolute;
       }
-      const long double scale = c.scaled ? c.scales[at(c.slot(t, s))] : 1.0f;
+      const long double scale = c.scaled ? wide(c.scales[at(c.slot(t, s))]) : 1;
       const long double radius = static_cast<long double>(c.dim / 16 + 8 + c.heads) * 0x1p-24L *
                                  magnitude * std::abs(scale);
-      const long double ratio = std::abs(got - scale * sum) / radius;
+      const long double ratio = std::abs(wide(got) - scale * sum) / radius;
       worst = ratio <= worst ? worst : ratio;
     }
   return worst;
@@ -143,7 +143,7 @@ TEST(IndexScores, TheComparisonSeesFaults) {
   using Fault = std::function<void(Case&, IndexScoresProblem&)>;
   const std::pair<const char*, Fault> faults[] = {
       {"no scale", [](auto&, auto& p) { p.keys.scale_offset = -1; }},
-      {"scale of the neighbour", [](auto&, auto& p) { p.keys.scale_offset += 4; }},
+      {"scale of the neighbour", [](auto&, auto& p) { p.keys.scale_offset -= 4; }},
       {"no block table", [](auto&, auto& p) { p.block_table = nullptr; }},
       {"request 0", [](auto&, auto& p) { p.request = nullptr; }},
       {"no begin", [](auto&, auto& p) { p.key_begin = nullptr; }},
@@ -273,6 +273,8 @@ TEST(IndexScores, RefusesWhatContradicts) {
       {"dim", [](auto&, auto& p) { p.dim = 0; }},
       {"key_count", [](auto&, auto& p) { p.key_count = -1; }},
       {"q.head_stride", [](auto&, auto& p) { p.q.head_stride = 23; }},
+      {"keys.page_stride: expected >= 804, got 800",
+       [](auto&, auto& p) { p.keys.scale_offset += 4; }},
       {"keys.row_stride", [](auto&, auto& p) { p.keys.row_stride = 92; }},
       {"weights", [](auto&, auto& p) { p.weights = nullptr; }},
       {"block_size", [](auto&, auto& p) { p.block_size = 0; }},

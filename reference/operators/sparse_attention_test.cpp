@@ -18,16 +18,18 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::uint32_t kNan = 0x7fffffff;
 
+using Real = long double;
+
+Real wide(float x) { return static_cast<Real>(x); }
 std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
 
 // The formula of one (t, h) in long double, and how far fp32 may be from it.
 struct Exact {
-  std::vector<long double> out, out_radius;
-  long double lse = -INFINITY, lse_radius = 0, max = -INFINITY, max_radius = 0;
+  std::vector<Real> out, out_radius;
+  Real lse = wide(-kInfinity), lse_radius = 0, max = wide(-kInfinity), max_radius = 0;
 };
 
 Exact exact_row(const AttentionCase& c, std::int64_t t, std::int64_t h) {
-  using Real = long double;
   constexpr Real u = 0x1p-24L;
   Exact row;
   row.out.assign(index_of(c.v_dim), 0);
@@ -42,12 +44,14 @@ Exact exact_row(const AttentionCase& c, std::int64_t t, std::int64_t h) {
     keys.push_back(c.kv.data() + slot * c.qk_dim);
     Real dot = 0, magnitude = 0;
     for (std::int64_t d = 0; d < c.qk_dim; ++d) {
-      const Real product = Real{c.q[index_of((t * c.heads + h) * c.qk_dim + d)]} * keys.back()[d];
+      const Real product =
+          wide(c.q[index_of((t * c.heads + h) * c.qk_dim + d)]) * wide(keys.back()[d]);
       dot += product;
       magnitude += std::abs(product);
     }
-    scores.push_back(dot * c.sm_scale);
-    score_radius = std::max(score_radius, (c.qk_dim / 16 + 8) * u * magnitude * c.sm_scale);
+    scores.push_back(dot * wide(c.sm_scale));
+    score_radius = std::max(
+        score_radius, static_cast<Real>(c.qk_dim / 16 + 8) * u * magnitude * wide(c.sm_scale));
     row.max = std::max(row.max, scores.back());
     lowest = std::min(lowest, scores.back());
   }
@@ -60,11 +64,11 @@ Exact exact_row(const AttentionCase& c, std::int64_t t, std::int64_t h) {
                         (static_cast<Real>(scores.size()) / 16 + 6) * u;
   row.max_radius = score_radius;
   row.lse_radius = score_radius + relative + 4 * u * (std::abs(row.max) + std::log(total));
-  if (!c.sink.empty()) sink_factor = 1 / (1 + std::exp(c.sink[index_of(h)] - row.lse));
+  if (!c.sink.empty()) sink_factor = 1 / (1 + std::exp(wide(c.sink[index_of(h)]) - row.lse));
   for (std::int64_t d = 0; d < c.v_dim; ++d) {
     Real out = 0, magnitude = 0;
     for (std::size_t j = 0; j < scores.size(); ++j) {
-      const Real term = weights[j] / total * keys[j][d];
+      const Real term = weights[j] / total * wide(keys[j][d]);
       out += term;
       magnitude += std::abs(term);
     }
@@ -75,11 +79,11 @@ Exact exact_row(const AttentionCase& c, std::int64_t t, std::int64_t h) {
 }
 
 // The largest |difference| / radius; at most 1 where the result is right.
-long double worst_ratio(const AttentionCase& c, const SparseAttentionResult& result) {
-  long double worst = 0;
-  const auto judge = [&](float got, long double expected, long double radius) {
-    if (static_cast<long double>(got) == expected) return;
-    const long double ratio = std::abs(got - expected) / radius;
+Real worst_ratio(const AttentionCase& c, const SparseAttentionResult& result) {
+  Real worst = 0;
+  const auto judge = [&](float got, Real expected, Real radius) {
+    if (wide(got) == expected) return;
+    const Real ratio = std::abs(wide(got) - expected) / radius;
     worst = ratio <= worst ? worst : ratio;  // NaN counts
   };
   for (std::int64_t t = 0; t < c.tokens; ++t)
@@ -89,10 +93,10 @@ long double worst_ratio(const AttentionCase& c, const SparseAttentionResult& res
       judge(result.lse[index_of(i)], row.lse, row.lse_radius);
       judge(result.max_logit[index_of(i)], row.max, row.max_radius);
       for (std::int64_t d = 0; d < c.v_dim; ++d) {
-        const long double expected = row.out[index_of(d)];
-        const long double half_ulp = c.out_dtype == DType::f32   ? 0x1p-24L
-                                     : c.out_dtype == DType::f16 ? 0x1p-11L
-                                                                 : 0x1p-8L;
+        const Real expected = row.out[index_of(d)];
+        const Real half_ulp = c.out_dtype == DType::f32   ? 0x1p-24L
+                              : c.out_dtype == DType::f16 ? 0x1p-11L
+                                                          : 0x1p-8L;
         judge(result.out[index_of(i * c.v_dim + d)], expected,
               row.out_radius[index_of(d)] * 1.01L + half_ulp * std::abs(expected) + 0x1p-25L);
       }
@@ -119,7 +123,7 @@ TEST_P(Shapes, AgreeWithTheFormula) {
             c.sink.push_back(static_cast<float>(h % 7) - 3.0f);
         c.lengths = {static_cast<std::int32_t>(topk), static_cast<std::int32_t>(topk / 2), 0};
         c.fill(++seed);
-        const long double ratio = worst_ratio(c, c.run());
+        const Real ratio = worst_ratio(c, c.run());
         EXPECT_LE(ratio, 1) << name_of(dtype) << (paged ? " paged" : " flat") << " sink "
                             << with_sink;
       }
