@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
@@ -93,6 +95,7 @@ std::vector<Block> prepare_all(Mma mma, const Bits* x, std::int64_t lines, std::
 
 float fused_step_of_blocks(const MmaRules& rules, const MmaBlockA* a, const MmaBlockB* b, int pair,
                            int m, int n, float c) {
+  if (std::isnan(c)) return std::bit_cast<float>(0x7fffffffu);  // stays so, all along a chain
   std::uint16_t row[32];
   std::uint16_t column[32];
   for (int i = 0; i < rules.products; ++i) {

@@ -21,6 +21,21 @@ inline __attribute__((always_inline)) bool any(U32 x) {
   return _mm256_testz_si256(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(x)) == 0;
 }
 
+template <class F64, class I32>
+inline __attribute__((always_inline)) F64 widen_low(I32 x) {
+  return _mm256_cvtepi32_pd(_mm256_castsi256_si128(reinterpret_cast<__m256i>(x)));
+}
+
+template <class F64, class I32>
+inline __attribute__((always_inline)) F64 widen_high(I32 x) {
+  return _mm256_cvtepi32_pd(_mm256_extracti128_si256(reinterpret_cast<__m256i>(x), 1));
+}
+
+template <class F32, class F64>
+inline __attribute__((always_inline)) F32 narrow(F64 low, F64 high) {
+  return _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low));
+}
+
 }  // namespace
 }  // namespace mlacheck::detail
 

@@ -26,8 +26,6 @@ using I16 = std::int16_t __attribute__((vector_size(4 * kWidth)));
 // Half the lanes.
 using F64 = double __attribute__((vector_size(4 * kWidth)));
 using I64 = std::int64_t __attribute__((vector_size(4 * kWidth)));
-using I32Half = std::int32_t __attribute__((vector_size(2 * kWidth)));
-using F32Half = float __attribute__((vector_size(2 * kWidth)));
 
 template <class To, class From>
 inline __attribute__((always_inline)) To as(From x) {
@@ -44,11 +42,6 @@ inline __attribute__((always_inline)) Vector load(const T* from) {
 template <class Vector, class T>
 inline __attribute__((always_inline)) void store(T* to, Vector v) {
   __builtin_memcpy(to, &v, sizeof v);
-}
-
-template <class Vector>
-inline __attribute__((always_inline)) char* as_bytes(Vector& v) {
-  return reinterpret_cast<char*>(&v);
 }
 
 inline __attribute__((always_inline)) U32 select(U32 mask, U32 yes, U32 no) {
@@ -86,40 +79,41 @@ void unpack(const FloatFormat& format, const std::uint32_t* pairs, int n, float*
   }
 }
 
-// The leading bits, by `mask`, of the sum of three numbers (33 bits at most), in fp32.
-inline __attribute__((always_inline)) F32 truncated_sum(I32 x, I32 y, I32 z, std::int64_t mask) {
-  F32 result{};
-  for (int half = 0; half < 2; ++half) {
-    const auto widen = [half](I32& v) {
-      I32Half part;
-      __builtin_memcpy(&part, as_bytes(v) + half * sizeof part, sizeof part);
-      return __builtin_convertvector(part, F64);
-    };
-    const F64 sum = widen(x) + widen(y) + widen(z);
-    const F32Half part = __builtin_convertvector(as<F64>(as<I64>(sum) & mask), F32Half);
-    __builtin_memcpy(as_bytes(result) + half * sizeof part, &part, sizeof part);
-  }
-  return result;
+// The sums of both halves of some I32, the bits below `mask` cut off, in fp32.
+template <class... Sums>
+inline __attribute__((always_inline)) F32 truncated_sum(std::int64_t mask, const Sums&... sums) {
+  const F64 low = (... + widen_low<F64>(sums));
+  const F64 high = (... + widen_high<F64>(sums));
+  return narrow<F32>(as<F64>(as<I64>(low) & mask), as<F64>(as<I64>(high) & mask));
 }
 
-// One fused step of kProducts products, from pair `pair` of block a and b, on column n of C. c[16],
-// in place.
-template <int kProducts>
-inline __attribute__((always_inline)) void fused_step(const MmaRules& rules, const MmaBlockA* a,
-                                                      const MmaBlockB* b, int pair, int n,
+// What the rules say, in the form that a step needs.
+struct StepConstants {
+  int fraction_bits;
+  std::int64_t sum_mask;      // on a double: the bits that a result keeps
+  std::uint32_t result_mask;  // the same on fp32
+};
+
+// One fused step of kProducts products, from pair kPair of blocks a and b on, on column n of C:
+// c[16], in place.
+template <int kProducts, int kPair>
+inline __attribute__((always_inline)) void fused_step(const MmaRules& rules,
+                                                      const StepConstants& constants,
+                                                      const MmaBlockA* a, const MmaBlockB* b, int n,
                                                       float* c) {
-  constexpr int kPairs = kProducts / 2 < 8 ? kProducts / 2 : 8;  // of one block
   constexpr int kBlocks = kProducts == 32 ? 2 : 1;
+  constexpr int kEnd = kPair + kProducts / 2 / kBlocks;
 
   I16 largest[kVectors];
-  for (int v = 0; v < kVectors; ++v)
-    largest[v] = I16{} + static_cast<std::int16_t>(2 * kZeroExponent);
-  for (int block = 0; block < kBlocks; ++block)
-    for (int p = pair; p < pair + kPairs; ++p) {
-      const I16 eb = as<I16>(U32{} + load<std::uint32_t>(b[block].exponent[p][n]));
+  for (int v = 0; v < kVectors; ++v) largest[v] = I16{} + std::int16_t{2 * kZeroExponent};
+  for (int block = 0; block < kBlocks; ++block) {
+    const std::int16_t* exponents = b[block].exponent[0][n];
+    for (int p = kPair; p < kEnd; ++p) {
+      const I16 eb = as<I16>(U32{} + load<std::uint32_t>(exponents + 2 * kMmaColumns * p));
       for (int v = 0; v < kVectors; ++v)
         largest[v] = max16(largest[v], load<I16>(a[block].exponent[p][v * kWidth]) + eb);
     }
+  }
 
   I32 emax[kVectors];
   U32 no_product[kVectors];
@@ -131,80 +125,93 @@ inline __attribute__((always_inline)) void fused_step(const MmaRules& rules, con
     const I32 products = as<I32>(max16(largest[v], as<I16>(swapped))) >> 16;
     const U32 c_magnitude = load<U32>(c + v * kWidth) & 0x7fffffffu;
     const I32 c_exponent = max_small(as<I32>(c_magnitude >> 23), I32{} + 1) - 127;
-    const I32 c_counts = as<I32>(
+    const I32 addend = as<I32>(
         select(as<U32>(c_magnitude == 0), as<U32>(I32{} + kZeroExponent), as<U32>(c_exponent)));
-    const I32 both = max_small(products, c_counts);
+    const I32 both = max_small(products, addend);
     no_product[v] = as<U32>(products < kNoProduct);
     outside[v] = as<U32>(both > kMostEmax) | (as<U32>(both < kLeastEmax) & ~no_product[v]);
     any_outside |= outside[v];
     emax[v] = max_small(both, I32{} + kLeastEmax);
-    scale[v] = as<F32>((rules.fraction_bits + 127 - emax[v]) << 23);
+    scale[v] = as<F32>((constants.fraction_bits + 127 - emax[v]) << 23);
   }
 
-  U32 sum[2][kVectors] = {};
-  for (int block = 0; block < kBlocks; ++block)
-    for (int p = pair; p < pair + kPairs; ++p)
-      for (int j = 0; j < 2; ++j) {
-        const F32 y = as<F32>(U32{} + load<std::uint32_t>(&b[block].value[j][p][n]));
+  U32 sum[kBlocks][kVectors] = {};
+  for (int block = 0; block < kBlocks; ++block) {
+    const float* values = &b[block].value[0][0][n];
+    for (int j = 0; j < 2; ++j)
+      for (int p = kPair; p < kEnd; ++p) {
+        const F32 y = as<F32>(U32{} + load<std::uint32_t>(values + kMmaColumns * (8 * j + p)));
         for (int v = 0; v < kVectors; ++v) {
           const F32 product = load<F32>(&a[block].value[j][p][v * kWidth]) * y;
           sum[block][v] += as<U32>(__builtin_convertvector(product * scale[v], I32));
         }
       }
+  }
 
-  const std::int64_t mask = ~((std::int64_t{1} << (52 - rules.result_fraction_bits)) - 1);
-  const std::uint32_t cut = ~((1u << (23 - rules.result_fraction_bits)) - 1);
   U32 result[kVectors];
   for (int v = 0; v < kVectors; ++v) {
     const F32 x = load<F32>(c + v * kWidth);
     const I32 aligned = __builtin_convertvector(x * scale[v], I32);
-    const F32 unit = as<F32>((emax[v] + 127 - rules.fraction_bits) << 23);
-    const F32 d = truncated_sum(as<I32>(sum[0][v]), as<I32>(sum[1][v]), aligned, mask) * unit;
+    F32 d;
+    if constexpr (kBlocks == 2)
+      d = truncated_sum(constants.sum_mask, as<I32>(sum[0][v]), as<I32>(sum[1][v]), aligned);
+    else
+      d = truncated_sum(constants.sum_mask, as<I32>(sum[0][v]), aligned);
+    d *= as<F32>((emax[v] + 127 - constants.fraction_bits) << 23);
     // Without products C stays, except that -0 becomes +0.
-    result[v] = select(no_product[v], as<U32>(x + 0.0f) & cut, as<U32>(d));
+    result[v] = select(no_product[v], as<U32>(x + 0.0f) & constants.result_mask, as<U32>(d));
   }
   if (__builtin_expect(any(any_outside), 0)) {
     for (int m = 0; m < kMmaRows; ++m)
       if (outside[m / kWidth][m % kWidth] != 0)
         result[m / kWidth][m % kWidth] =
-            __builtin_bit_cast(std::uint32_t, fused_step_of_blocks(rules, a, b, pair, m, n, c[m]));
+            __builtin_bit_cast(std::uint32_t, fused_step_of_blocks(rules, a, b, kPair, m, n, c[m]));
   }
   for (int v = 0; v < kVectors; ++v) store(c + v * kWidth, result[v]);
 }
 
-template <int kProducts>
+// One instruction on column n of C, which for kCLast joins after the steps.
+template <int kK, int kProducts, bool kCLast>
+inline __attribute__((always_inline)) void instruction(const MmaRules& rules,
+                                                       const StepConstants& constants,
+                                                       const MmaBlockA* a, const MmaBlockB* b,
+                                                       int n, float* c) {
+  alignas(64) float from_zero[kMmaRows] = {};
+  float* d = kCLast ? from_zero : c;
+  fused_step<kProducts, 0>(rules, constants, a, b, n, d);
+  if constexpr (kProducts == 8) fused_step<8, 4>(rules, constants, a, b, n, d);
+  if constexpr (kProducts == 16 && kK == 32)
+    fused_step<16, 0>(rules, constants, a + 1, b + 1, n, d);
+  if constexpr (kCLast)
+    for (int m = 0; m < kMmaRows; m += kWidth) {
+      const F32 x = load<F32>(c + m) + load<F32>(from_zero + m);
+      store(c + m, select(as<U32>(x == x), as<U32>(x), U32{} + 0x7fffffffu));
+    }
+}
+
+template <int kK, int kProducts, bool kCLast>
 void chain_of(const MmaRules& rules, const MmaBlockA* a, const MmaBlockB* b,
               std::int64_t instructions, float (&c)[16][8]) {
-  alignas(64) float column[kMmaColumns][kMmaRows];
+  const StepConstants constants{rules.fraction_bits,
+                                -(std::int64_t{1} << (52 - rules.result_fraction_bits)),
+                                ~0u << (23 - rules.result_fraction_bits)};
+  alignas(64) float columns[kMmaColumns][kMmaRows];
   for (int m = 0; m < kMmaRows; ++m)
-    for (int n = 0; n < kMmaColumns; ++n) column[n][m] = c[m][n];
-  const int blocks = rules.k / 16;
-  for (std::int64_t i = 0; i < instructions; ++i, a += blocks, b += blocks)
-    for (int n = 0; n < kMmaColumns; ++n) {
-      alignas(64) float sum[kMmaRows] = {};
-      float* d = rules.c_last ? sum : column[n];
-      for (int place = 0; place < rules.k; place += kProducts)
-        fused_step<kProducts>(rules, a + place / 16, b + place / 16, place % 16 / 2, n, d);
-      if (rules.c_last)
-        for (int m = 0; m < kMmaRows; m += kWidth) {
-          const F32 x = load<F32>(column[n] + m) + load<F32>(sum + m);
-          store(column[n] + m, select(as<U32>(x == x), as<U32>(x), U32{} + 0x7fffffffu));
-        }
-    }
+    for (int n = 0; n < kMmaColumns; ++n) columns[n][m] = c[m][n];
+  for (std::int64_t i = 0; i < instructions; ++i, a += kK / 16, b += kK / 16)
+    for (int n = 0; n < kMmaColumns; ++n)
+      instruction<kK, kProducts, kCLast>(rules, constants, a, b, n, columns[n]);
   for (int m = 0; m < kMmaRows; ++m)
-    for (int n = 0; n < kMmaColumns; ++n) c[m][n] = column[n][m];
+    for (int n = 0; n < kMmaColumns; ++n) c[m][n] = columns[n][m];
 }
 
 void chain(const MmaRules& rules, const MmaBlockA* a, const MmaBlockB* b, std::int64_t instructions,
            float (&c)[16][8]) {
-  switch (rules.products) {
-    case 8:
-      return chain_of<8>(rules, a, b, instructions, c);
-    case 16:
-      return chain_of<16>(rules, a, b, instructions, c);
-    default:
-      return chain_of<32>(rules, a, b, instructions, c);
-  }
+  if (rules.c_last) return chain_of<32, 16, true>(rules, a, b, instructions, c);
+  if (rules.products == 32) return chain_of<32, 32, false>(rules, a, b, instructions, c);
+  if (rules.products == 8) return chain_of<16, 8, false>(rules, a, b, instructions, c);
+  if (rules.k == 32) return chain_of<32, 16, false>(rules, a, b, instructions, c);
+  return chain_of<16, 16, false>(rules, a, b, instructions, c);
 }
 
 }  // namespace

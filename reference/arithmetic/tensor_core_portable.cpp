@@ -22,6 +22,22 @@ inline __attribute__((always_inline)) bool any(U32 x) {
   return (words[0] | words[1]) != 0;
 }
 
+template <class F64, class I32>
+inline __attribute__((always_inline)) F64 widen_low(I32 x) {
+  return F64{static_cast<double>(x[0]), static_cast<double>(x[1])};
+}
+
+template <class F64, class I32>
+inline __attribute__((always_inline)) F64 widen_high(I32 x) {
+  return F64{static_cast<double>(x[2]), static_cast<double>(x[3])};
+}
+
+template <class F32, class F64>
+inline __attribute__((always_inline)) F32 narrow(F64 low, F64 high) {
+  return F32{static_cast<float>(low[0]), static_cast<float>(low[1]), static_cast<float>(high[0]),
+             static_cast<float>(high[1])};
+}
+
 }  // namespace
 }  // namespace mlacheck::detail
 
