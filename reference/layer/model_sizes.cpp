@@ -72,8 +72,7 @@ ModelSizes dsv32() {
 }
 
 // The 512-wide latent, the 64-wide RoPE part and the 128-wide index keys stay, so that cache
-// records and kernels apply; what else can be small is small, and no two sizes that could be
-// confused are equal.
+// records and kernels apply; what else can be small is small.
 ModelSizes tiny(ModelSizes s) {
   s.name += ":tiny";
   s.hidden_size /= 32;
@@ -132,6 +131,8 @@ void validate_index_sharing(const ModelSizes& sizes) {
   if (const auto bad = pattern.find_first_not_of("FS"); bad != std::string::npos)
     refuse("index_topk_pattern", "letters F and S", fmt::format("'{}' at {}", pattern[bad], bad));
   expect_positive("index_topk_freq", sizes.index_topk_freq);
+  if (sizes.index_skip_topk_offset < 0)
+    refuse("index_skip_topk_offset", "at least 0", fmt::format("{}", sizes.index_skip_topk_offset));
   if (!is_full_index_layer(sizes, 0)) {
     const char* key = !sizes.indexer_types.empty() ? "indexer_types"
                       : !pattern.empty()           ? "index_topk_pattern"
