@@ -38,9 +38,9 @@ enum class NanScores { never_selected, selected_first };
 // only.
 struct NumericsContract {
   // Sparse attention: what sets the width of the interval.
-  Accumulation qk;          // query-key products over qk_dim
-  Accumulation pv;          // weight-value products over the keys
-  Accumulation weight_sum;  // of the softmax weights
+  Accumulation qk = {};          // query-key products over qk_dim
+  Accumulation pv = {};          // weight-value products over the keys
+  Accumulation weight_sum = {};  // of the softmax weights
   std::int32_t tile =
       0;  // keys between two rescales by a new maximum; 0: one maximum, never rescaled
   double exp_error = 0x1p-22;  // relative
@@ -65,8 +65,8 @@ struct NumericsContract {
   Duplicates duplicates = Duplicates::counted;
 
   // Index scores.
-  Accumulation index_dot;
-  Accumulation index_heads;
+  Accumulation index_dot = {};
+  Accumulation index_heads = {};
   DType score_dtype = DType::f32;
   bool masks_scores = true;     // -inf outside a row's range; false: anything stands there
   bool relu_drops_nan = false;  // max(0, NaN) = 0

@@ -1,0 +1,114 @@
+// Legal kernels pass: no row outside the proven bound, none outside the statistical one.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "reference/operators/sparse_attention.h"
+#include "reference/verdict/judge.h"
+
+namespace mlacheck {
+namespace {
+
+using testing::EmulatedKernel;
+using testing::Judge;
+using testing::Kernel;
+using testing::make_problem;
+using testing::Regime;
+
+constexpr Regime kRegimes[] = {Regime::flat, Regime::peaky, Regime::biased, Regime::sink_key};
+
+struct Legal {
+  const char* name;
+  Kernel kernel;
+  NumericsContract contract;
+};
+
+std::vector<Legal> legal_kernels() {
+  std::vector<Legal> kernels;
+  kernels.push_back({"sequential fp32", {}, {.exp_error = 0x1p-21}});
+  kernels.push_back(
+      {"mma, bf16 weights", testing::tensor_core_kernel(), testing::tensor_core_contract()});
+  kernels.push_back({"mma, f16 weights",
+                     {.block = 16, .tile = 64, .weight_dtype = DType::f16},
+                     testing::tensor_core_contract(DType::f16)});
+  Legal truncating = {"mma, truncating", testing::tensor_core_kernel(),
+                      testing::tensor_core_contract()};
+  truncating.kernel.truncates = true;
+  truncating.contract.qk.rounding = truncating.contract.pv.rounding = Rounding::toward_zero;
+  kernels.push_back(truncating);
+  Legal rounded_sum = {"sum of rounded weights", testing::tensor_core_kernel(),
+                       testing::tensor_core_contract()};
+  rounded_sum.kernel.sums_rounded = rounded_sum.contract.sums_rounded_weights = true;
+  kernels.push_back(rounded_sum);
+  Legal splits = {"8 fp32 splits", testing::tensor_core_kernel(), testing::tensor_core_contract()};
+  splits.kernel.splits = 8;
+  splits.contract.max_splits = 8;
+  kernels.push_back(splits);
+  Legal narrow = splits;
+  narrow.name = "8 declared bf16 splits";
+  narrow.kernel.partial_dtype = narrow.contract.partial_dtype = DType::bf16;
+  kernels.push_back(narrow);
+  Legal wide_out = {"fp32 output", testing::tensor_core_kernel(), testing::tensor_core_contract()};
+  wide_out.kernel.out_dtype = wide_out.contract.out_dtype = DType::f32;
+  kernels.push_back(wide_out);
+  return kernels;
+}
+
+// All legal kernels on `heads` rows of one token.
+void expect_legal_kernels_pass(Regime regime, const testing::TestShape& shape, std::uint64_t seed) {
+  Judge judge(make_problem(regime, shape, seed), testing::tensor_core_contract());
+  for (const Legal& legal : legal_kernels()) {
+    judge.declare(legal.contract);
+    const Judge::Statuses statuses = judge.run(legal.kernel);
+    const std::string where = std::string(legal.name) + ", regime " +
+                              std::to_string(static_cast<int>(regime)) + ", seed " +
+                              std::to_string(seed);
+    EXPECT_EQ(testing::flagged(statuses.out), 0) << where;
+    EXPECT_EQ(testing::flagged(statuses.lse), 0) << where;
+    EXPECT_LT(statuses.core_ratio, 1) << where;
+  }
+}
+
+// 4 regimes x 8 kernels x 40 rows = 1,280 rows of the full width, few keys.
+TEST(SparseAttentionSoundness, LegalKernelsPass) {
+  for (const Regime regime : kRegimes)
+    expect_legal_kernels_pass(regime, {.heads = 40, .keys = 96, .qk_dim = 144, .v_dim = 128}, 1);
+}
+
+// 4 regimes x 8 kernels x 2 rows of the real size.
+TEST(SparseAttentionSoundness, LegalKernelsPassAtRealSize) {
+  for (const Regime regime : kRegimes)
+    expect_legal_kernels_pass(regime, {.heads = 2, .keys = 2048}, 2);
+}
+
+TEST(SparseAttentionSoundness, ReferencePassesItsContract) {
+  for (const DType weights : {DType::f32, DType::bf16})
+    for (const DType out : {DType::bf16, DType::f16, DType::f32})
+      for (const Regime regime : kRegimes) {
+        testing::TestProblem test = make_problem(
+            regime, {.tokens = 2, .heads = 8, .keys = 300, .qk_dim = 144, .v_dim = 128}, 3);
+        test.problem.out_dtype = out;
+        test.attn_sink = {-3,
+                          0,
+                          1,
+                          5,
+                          20,
+                          100,
+                          -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::infinity()};
+        test.indices[5] = -1;
+        test.indices[7] = test.indices[8];
+        test.topk_length = {300, 17};
+        const SparseAttentionResult result =
+            sparse_attention(test.view(), {.weight_dtype = weights});
+        for (const Finding& finding : check_sparse_attention(
+                 test.view(), reference_contract(out, weights),
+                 {result.out.data(), result.lse.data(), result.max_logit.data()}))
+          EXPECT_EQ(finding.status, Status::pass) << to_string(finding);
+      }
+}
+
+}  // namespace
+}  // namespace mlacheck
