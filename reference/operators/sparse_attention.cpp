@@ -9,9 +9,10 @@
 
 #include "reference/arithmetic/exp2.h"
 #include "reference/arithmetic/log2.h"
+#include "reference/arithmetic/ordered_dots.h"
 #include "reference/arithmetic/ordered_sum.h"
+#include "reference/arithmetic/ordered_weighted_sums.h"
 #include "reference/operators/require.h"
-#include "reference/operators/value_product.h"
 
 namespace mlacheck {
 namespace {
@@ -20,31 +21,12 @@ using detail::require;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::int64_t kHeadBlock = 32;  // heads that share one gather of the KV rows
-constexpr std::int64_t kRowTile = 4;     // gathered rows that stay in the first cache for all heads
+constexpr int kRowTile = 2;              // rows that share one load of a query
+constexpr int kHeadTile = 4;             // heads that share one load of a value
 
 std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 float exp_of(float x) { return exp2_f32(x * kLog2E); }
-
-// dots[r] = ordered_dot(x, rows + r * n, n), r = 0 .. kRows - 1.
-template <std::size_t kRows>
-std::array<float, kRows> ordered_dots(const float* x, const float* rows, std::int64_t n) {
-  std::array<SumLanes, kRows> lanes;
-  lanes.fill(SumLanes::Zero());
-  std::int64_t i = 0;
-  for (; i + kSumLanes <= n; i += kSumLanes) {
-    const SumLanes factor = Eigen::Map<const SumLanes>(x + i);
-    for (std::size_t r = 0; r < kRows; ++r)
-      lanes[r] += factor * Eigen::Map<const SumLanes>(rows + static_cast<std::int64_t>(r) * n + i);
-  }
-  std::array<float, kRows> dots;
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::int64_t l = 0; i + l < n; ++l)
-      lanes[r][l] += x[i + l] * rows[static_cast<std::int64_t>(r) * n + i + l];
-    dots[r] = sum_of_lanes(lanes[r]);
-  }
-  return dots;
-}
 
 // Up to kHeadBlock heads of one token.
 class HeadBlock {
@@ -53,49 +35,43 @@ class HeadBlock {
       : problem_(problem),
         weight_dtype_(weight_dtype),
         queries_(size(kHeadBlock * problem.qk_dim)),
-        rows_(size(kRowTile * problem.qk_dim)),
-        values_(problem.v_dim),
         products_(size(kHeadBlock * problem.v_dim)) {}
 
   void attend(std::int64_t t, std::int64_t first_head, SparseAttentionResult& result) {
     const std::vector<std::int32_t> slots = present_slots(problem_, t);
     const std::int64_t heads = std::min(kHeadBlock, problem_.heads - first_head);
+    const std::int64_t dim = problem_.qk_dim;
     n_ = static_cast<std::int64_t>(slots.size());
     scores_.resize(size(kHeadBlock * n_));
-    values_.resize(n_);
+    rows_.resize(size(n_ * dim));
     for (std::int64_t h = 0; h < heads; ++h)
-      load_row(query_address(problem_.q, t, first_head + h), problem_.q.dtype, problem_.qk_dim,
-               queries_.data() + h * problem_.qk_dim);
-    score_rows(slots, heads);
+      load_row(query_address(problem_.q, t, first_head + h), problem_.q.dtype, dim,
+               queries_.data() + h * dim);
+    for (std::int64_t j = 0; j < n_; ++j)
+      load_row(row_address(problem_.kv, slots[size(j)]), problem_.kv.dtype, dim,
+               rows_.data() + j * dim);
+    score(heads);
     for (std::int64_t h = 0; h < heads; ++h) softmax(h);
     multiply_values(heads);
     for (std::int64_t h = 0; h < heads; ++h) finish(t, first_head + h, h, result);
   }
 
  private:
-  // Row j goes once through fp32: to every head's score and to the value panels.
-  void score_rows(const std::vector<std::int32_t>& slots, std::int64_t heads) {
+  // Rows outside, heads inside: a few rows stay in the first cache, the queries in the second.
+  void score(std::int64_t heads) {
+    std::int64_t j = 0;
+    for (; j + kRowTile <= n_; j += kRowTile)
+      for (std::int64_t h = 0; h < heads; ++h) score_rows<kRowTile>(h, j);
+    for (; j < n_; ++j)
+      for (std::int64_t h = 0; h < heads; ++h) score_rows<1>(h, j);
+  }
+
+  template <int kRows>
+  void score_rows(std::int64_t h, std::int64_t j) {
     const std::int64_t dim = problem_.qk_dim;
-    for (std::int64_t first = 0; first < n_; first += kRowTile) {
-      const std::int64_t count = std::min(kRowTile, n_ - first);
-      for (std::int64_t r = 0; r < count; ++r) {
-        float* row = rows_.data() + r * dim;
-        load_row(row_address(problem_.kv, slots[size(first + r)]), problem_.kv.dtype, dim, row);
-        values_.set_value(first + r, row);
-      }
-      for (std::int64_t h = 0; h < heads; ++h) {
-        const float* query = queries_.data() + h * dim;
-        float* scores = scores_.data() + h * n_ + first;
-        std::int64_t r = 0;
-        for (; r + 2 <= count; r += 2) {
-          const auto dots = ordered_dots<2>(query, rows_.data() + r * dim, dim);
-          scores[r] = dots[0] * problem_.sm_scale;
-          scores[r + 1] = dots[1] * problem_.sm_scale;
-        }
-        if (r < count)
-          scores[r] = ordered_dot(query, rows_.data() + r * dim, dim) * problem_.sm_scale;
-      }
-    }
+    Eigen::Map<Eigen::Array<float, 1, kRows>>(scores_.data() + h * n_ + j) =
+        ordered_dots<1, kRows>(queries_.data() + h * dim, dim, rows_.data() + j * dim, dim, dim) *
+        problem_.sm_scale;
   }
 
   // Scores become weights; keeps their maximum and their sum.
@@ -112,12 +88,16 @@ class HeadBlock {
   }
 
   void multiply_values(std::int64_t heads) {
-    const auto weights = [&](std::int64_t h) -> const float* { return scores_.data() + h * n_; };
-    const auto product = [&](std::int64_t h) { return products_.data() + h * problem_.v_dim; };
     std::int64_t h = 0;
-    for (; h + 2 <= heads; h += 2)
-      values_.multiply<2>({weights(h), weights(h + 1)}, {product(h), product(h + 1)});
-    if (h < heads) values_.multiply<1>({weights(h)}, {product(h)});
+    for (; h + kHeadTile <= heads; h += kHeadTile) multiply_values_of<kHeadTile>(h);
+    for (; h < heads; ++h) multiply_values_of<1>(h);
+  }
+
+  template <int kHeads>
+  void multiply_values_of(std::int64_t h) {
+    const std::int64_t columns = problem_.v_dim;
+    ordered_weighted_sums<kHeads>(scores_.data() + h * n_, n_, rows_.data(), problem_.qk_dim, n_,
+                                  columns, products_.data() + h * columns, columns);
   }
 
   void finish(std::int64_t t, std::int64_t head, std::int64_t h, SparseAttentionResult& result) {
@@ -138,11 +118,10 @@ class HeadBlock {
 
   const SparseAttentionProblem& problem_;
   DType weight_dtype_;
-  std::int64_t n_ = 0;          // present entries
-  std::vector<float> queries_;  // [kHeadBlock, qk_dim]
-  std::vector<float> rows_;     // [kRowTile, qk_dim]
-  std::vector<float> scores_;   // [kHeadBlock, n], later the weights
-  detail::ValuePanels values_;
+  std::int64_t n_ = 0;           // present entries
+  std::vector<float> queries_;   // [kHeadBlock, qk_dim]
+  std::vector<float> rows_;      // [n, qk_dim]
+  std::vector<float> scores_;    // [kHeadBlock, n], later the weights
   std::vector<float> products_;  // [kHeadBlock, v_dim]
   std::array<float, kHeadBlock> max_{};
   std::array<float, kHeadBlock> sum_{};
