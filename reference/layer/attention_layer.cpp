@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
-#include <numeric>
 
 #include "reference/layer/absorption.h"
 #include "reference/layer/indexer.h"
@@ -97,48 +95,17 @@ Matrix rotated(const ModelSizes& sizes, const LayerNumerics& numerics, const Mat
   return y;
 }
 
-// Row by row and head by head [a | b], `heads` heads a row.
-Matrix joined(const Matrix& a, const Matrix& b, std::int64_t heads) {
-  Matrix y(a.rows, a.cols + b.cols);
-  const std::int64_t a_dim = a.cols / heads;
-  const std::int64_t b_dim = b.cols / heads;
-  for (std::int64_t r = 0; r < a.rows; ++r)
-    for (std::int64_t h = 0; h < heads; ++h) {
-      float* head = y.row(r) + h * (a_dim + b_dim);
-      std::copy_n(a.row(r) + h * a_dim, a_dim, head);
-      std::copy_n(b.row(r) + h * b_dim, b_dim, head + a_dim);
-    }
-  return y;
-}
-
 void attend(const ModelSizes& sizes, const LayerNumerics& numerics, const IndexRows& indices,
             LayerStages& stages) {
-  const std::int64_t heads = sizes.num_attention_heads;
-  const Matrix q = joined(stages.q_latent, stages.q_pe, heads);
-  const Matrix kv = stored_kv(numerics, stages.kv, stages.k_pe);
-
-  SparseAttentionProblem problem;
-  problem.tokens = q.rows;
-  problem.heads = heads;
-  problem.topk = indices.width;
-  problem.qk_dim = sizes.latent_head_dim();
-  problem.v_dim = sizes.kv_lora_rank;
-  problem.q = {.data = q.data.data(),
-               .dtype = DType::f32,
-               .token_stride = q.cols,
-               .head_stride = sizes.latent_head_dim()};
-  problem.kv = flat_rows(kv.data.data(), DType::f32, kv.rows, kv.cols);
-  problem.indices = indices.data;
-  problem.index_stride = indices.width;
-  problem.sm_scale = softmax_scale(sizes);
-  problem.out_dtype = numerics.activations;
+  const AttentionOperands operands(sizes, numerics, stages.q_latent, stages.q_pe, stages.kv,
+                                   stages.k_pe, indices);
   SparseAttentionResult result =
-      sparse_attention(problem, {.weight_dtype = numerics.softmax_weights});
+      sparse_attention(operands.problem(), {.weight_dtype = numerics.softmax_weights});
 
-  stages.attn_latent.rows = stages.lse.rows = q.rows;
-  stages.attn_latent.cols = heads * sizes.kv_lora_rank;
+  stages.attn_latent.rows = stages.lse.rows = stages.q_latent.rows;
+  stages.attn_latent.cols = sizes.num_attention_heads * sizes.kv_lora_rank;
   stages.attn_latent.data = std::move(result.out);
-  stages.lse.cols = heads;
+  stages.lse.cols = sizes.num_attention_heads;
   stages.lse.data = std::move(result.lse);
 }
 
@@ -153,6 +120,7 @@ void select(const ModelSizes& sizes, const LayerNumerics& numerics, const LayerW
   IndexerStages indexer =
       run_indexer(sizes, numerics, weights, input.hidden, stages.q_resid, table);
   stages.index_q = std::move(indexer.index_q);
+  stages.index_k_proj = std::move(indexer.index_k_proj);
   stages.index_k = std::move(indexer.index_k);
   stages.index_weights_raw = std::move(indexer.index_weights_raw);
   stages.index_weights = std::move(indexer.index_weights);
@@ -162,21 +130,6 @@ void select(const ModelSizes& sizes, const LayerNumerics& numerics, const LayerW
 }
 
 }  // namespace
-
-Matrix stored_kv(const LayerNumerics& numerics, const Matrix& kv, const Matrix& k_pe) {
-  Matrix rows = joined(kv, k_pe, 1);
-  if (numerics.kv_storage == KvStorage::plain) return rows;
-  const PageLayout layout{
-      .slots = rows.rows,
-      .page_size = std::max<std::int64_t>(rows.rows, 1),
-      .page_stride = std::max<std::int64_t>(rows.rows, 1) * kv_record_656::kBytes};
-  std::vector<std::byte> cache(size(rows.rows * kv_record_656::kBytes));
-  std::vector<std::int32_t> slots(size(rows.rows));
-  std::iota(slots.begin(), slots.end(), 0);
-  kv_record_656::write_cache(cache.data(), layout, slots, rows.data, numerics.kv_writer);
-  kv_record_656::read_cache(cache.data(), layout, slots, numerics.kv_reader, rows.data);
-  return rows;
-}
 
 LayerStages attention_layer(const ModelSizes& sizes, const LayerNumerics& numerics,
                             const LayerWeights& weights, const LayerInput& input) {
@@ -221,6 +174,7 @@ std::vector<StageView> views(const LayerStages& s) {
   add("q_latent", s.q_latent);
   add("q_pe", s.q_pe);
   add("index_q", s.index_q);
+  add("index_k_proj", s.index_k_proj);
   add("index_k", s.index_k);
   add("index_weights_raw", s.index_weights_raw);
   add("index_weights", s.index_weights);

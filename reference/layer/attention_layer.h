@@ -6,19 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "reference/layer/attention_operands.h"
 #include "reference/layer/layer_weights.h"
 #include "reference/layer/matrix.h"
 #include "reference/layer/model_sizes.h"
 #include "reference/layer/numerics.h"
 
 namespace mlacheck {
-
-// Selected rows for each query row: rows of [0, S), padded with -1.
-struct IndexRows {
-  const std::int32_t* data = nullptr;
-  std::int64_t rows = 0;
-  std::int64_t width = 0;
-};
 
 // One request.
 struct LayerInput {
@@ -82,8 +76,5 @@ struct StageView {
 
 // The stages that the run recorded, in order of computation, named as in LayerStages.
 std::vector<StageView> views(const LayerStages& stages);
-
-// Attention reads these KV rows [S, c + r]: [kv | k_pe], or what the record gives back.
-Matrix stored_kv(const LayerNumerics& numerics, const Matrix& kv, const Matrix& k_pe);
 
 }  // namespace mlacheck

@@ -23,6 +23,7 @@ namespace mlacheck {
 //   lower index
 struct IndexerStages {
   Matrix index_q;                          // [rows, Hi * dim] wq_b, before RoPE
+  Matrix index_k_proj;                     // [S, dim] wk
   Matrix index_k;                          // [S, dim] after k_norm, before RoPE
   Matrix index_weights_raw;                // [rows, Hi] weights_proj
   Matrix index_weights;                    // [rows, Hi] w
