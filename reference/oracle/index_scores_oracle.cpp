@@ -39,19 +39,22 @@ void score_block(const IndexScoresProblem& problem, std::int64_t t, const Matrix
       Eigen::Map<const Eigen::ArrayXf>(problem.weights + t * problem.heads, problem.heads)
           .cast<double>();
   for (std::int64_t s = 0; s < count; ++s) {
-    double score = 0, dot_gauge = 0, head_gauge = 0, peak = 0;
+    double score = 0, dot_gauge = 0, head_gauge = 0, unit = 0, peak = 0;
     for (std::int64_t h = 0; h < problem.heads; ++h) {
-      const double relu = dots(s, h) <= 0 ? 0 : dots(s, h);  // NaN stays
+      const double relu = dots(s, h) <= 0 ? 0 : dots(s, h);                 // NaN stays
+      const double gauge = std::isfinite(gauges(s, h)) ? gauges(s, h) : 0;  // Inf inputs: exact
       score += a[h] * relu;
-      dot_gauge += std::abs(a[h]) * gauges(s, h);
+      dot_gauge += std::abs(a[h]) * gauge;
       head_gauge += std::abs(a[h]) * relu;
-      peak = std::max(peak, gauges(s, h));
+      unit += std::abs(a[h]);
+      peak = std::max(peak, gauge);
     }
     const double magnitude = std::abs(scale[s]);
     const auto i = static_cast<std::size_t>(first + s - oracle.begin);
     oracle.score[i] = score * scale[s];
     oracle.dots[i] = dot_gauge * magnitude;
     oracle.heads[i] = head_gauge * magnitude;
+    oracle.unit[i] = unit * magnitude;
     oracle.peak[i] = std::max({peak, dot_gauge, dot_gauge * magnitude});
     oracle.radius[i] = std::isfinite(oracle.score[i])
                            ? fp64_gamma(problem.dim + problem.heads + 4) * oracle.dots[i]
@@ -69,7 +72,7 @@ IndexScoresOracle index_scores_oracle(const IndexScoresProblem& problem, std::in
   oracle.end = std::max(oracle.begin, problem.key_end != nullptr ? std::int64_t{problem.key_end[t]}
                                                                  : problem.key_count);
   for (std::vector<double>* values :
-       {&oracle.score, &oracle.radius, &oracle.dots, &oracle.heads, &oracle.peak})
+       {&oracle.score, &oracle.radius, &oracle.dots, &oracle.heads, &oracle.unit, &oracle.peak})
     values->resize(static_cast<std::size_t>(oracle.end - oracle.begin));
   Matrix q(problem.heads, problem.dim);
   Eigen::ArrayXf row(problem.dim);

@@ -12,6 +12,8 @@ namespace mlacheck {
 //   score_s = scale_s * sum_h a_h relu(q_h . k_s)
 //   dots_s  = |scale_s| * sum_h |a_h| * sum_d |q_hd| |k_sd|       gauge of the dot products
 //   heads_s = |scale_s| * sum_h |a_h| * relu(q_h . k_s)           gauge of the sum over heads
+//   unit_s  = |scale_s| * sum_h |a_h|                             what an absolute error of a dot
+//   product costs
 //
 // radius: a-priori gamma bound of the fp64 sums in any order. NaN and Inf of the inputs reach
 // score, and radius is then 0. Every vector counts from `begin`.
@@ -22,6 +24,7 @@ struct IndexScoresOracle {
   std::vector<double> radius;
   std::vector<double> dots;
   std::vector<double> heads;
+  std::vector<double> unit;
   std::vector<double> peak;  // largest magnitude that any sum of any order can pass through
 };
 

@@ -9,18 +9,17 @@
 namespace mlacheck {
 namespace {
 
-// Orders NaN below -inf.
-bool below(double a, double b) { return std::isnan(a) ? !std::isnan(b) : a < b; }
-
 // How many of the ascending `values` are >= x, or > x.
 std::int64_t count_at_least(const std::vector<double>& values, double x) {
-  return values.end() - std::lower_bound(values.begin(), values.end(), x, below);
+  return values.end() - std::lower_bound(values.begin(), values.end(), x, score_below);
 }
 std::int64_t count_above(const std::vector<double>& values, double x) {
-  return values.end() - std::upper_bound(values.begin(), values.end(), x, below);
+  return values.end() - std::upper_bound(values.begin(), values.end(), x, score_below);
 }
 
 }  // namespace
+
+bool score_below(double a, double b) { return std::isnan(a) ? !std::isnan(b) : a < b; }
 
 ScoreBox score_box(double score, double radius) {
   if (!std::isfinite(score)) return {score, score};
@@ -40,8 +39,8 @@ TopKBand top_k_band(std::span<const double> scores, std::span<const double> radi
     highs[i] = box.high;
   }
   std::vector<double> sorted_lows = lows, sorted_highs = highs;
-  std::sort(sorted_lows.begin(), sorted_lows.end(), below);
-  std::sort(sorted_highs.begin(), sorted_highs.end(), below);
+  std::sort(sorted_lows.begin(), sorted_lows.end(), score_below);
+  std::sort(sorted_highs.begin(), sorted_highs.end(), score_below);
 
   TopKBand band;
   band.membership.resize(scores.size());

@@ -26,11 +26,14 @@ struct TopKBand {
 // O(n log n). An infinite score is exact, whatever its radius. k >= 0.
 TopKBand top_k_band(std::span<const double> scores, std::span<const double> radii, std::int64_t k);
 
-// Ends of a score's box; a NaN score gives a box below -inf, as two NaN.
+// Ends of a score's box. A NaN score gives two NaN.
 struct ScoreBox {
   double low;
   double high;
 };
 ScoreBox score_box(double score, double radius);
+
+// a < b, with NaN below -inf.
+bool score_below(double a, double b);
 
 }  // namespace mlacheck
