@@ -46,7 +46,8 @@ struct LayerStages {
   Matrix q_pe;      // [T, H * r] A6
   Matrix index_q;   // [T, Hi * dim] I1; this and what follows up to index_scores: empty in a shared
                     // layer
-  Matrix index_k;   // [S, dim] I3
+  Matrix index_k_proj;                     // [S, dim] wk
+  Matrix index_k;                          // [S, dim] I3
   Matrix index_weights_raw;                // [T, Hi]
   Matrix index_weights;                    // [T, Hi] I7
   Matrix index_scores;                     // [T, S] I8, -inf where s > t
