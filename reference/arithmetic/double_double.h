@@ -44,10 +44,7 @@ inline DoubleDouble operator*(DoubleDouble a, DoubleDouble b) {
 inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) {
   const double first = a.high / b.high;
   const DoubleDouble rest = a + DoubleDouble{-first} * b;
-  const double second = rest.high / b.high;
-  const DoubleDouble last = rest + DoubleDouble{-second} * b;
-  const DoubleDouble quotient = fast_two_sum(first, second);
-  return fast_two_sum(quotient.high, quotient.low + last.high / b.high);
+  return fast_two_sum(first, rest.high / b.high);
 }
 
 }  // namespace mlacheck

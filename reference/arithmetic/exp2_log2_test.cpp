@@ -46,8 +46,8 @@ TEST(Exp2, AtMostOneBelowZero) {
 
 // The error repeats from binade to binade; this is a stride over all of them.
 TEST(Exp2, ErrorWithinItsStatement) {
-  EXPECT_LE(worst_error(exp2_f32, mpfr_exp2, 1, bits(128), 3989).ulps, kExp2MaxUlps);
-  EXPECT_LE(worst_error(exp2_f32, mpfr_exp2, bits(-0.0f) + 1, bits(-126) + 1, 3989).ulps,
+  EXPECT_LE(worst_error(exp2_f32, mpfr_exp2, 1, bits(128), 20011).ulps, kExp2MaxUlps);
+  EXPECT_LE(worst_error(exp2_f32, mpfr_exp2, bits(-0.0f) + 1, bits(-126) + 1, 20011).ulps,
             kExp2MaxUlps);
 }
 
@@ -56,7 +56,8 @@ TEST(Exp2, AWorsePolynomialShows) {
     const float f = x - std::floor(x + 0.5f);
     return exp2_f32(x) * (1 + 0x1p-21f * f * f);
   };
-  EXPECT_GT(worst_error(square_term_off, mpfr_exp2, bits(0.25f), bits(4), 3989).ulps, kExp2MaxUlps);
+  EXPECT_GT(worst_error(square_term_off, mpfr_exp2, bits(0.25f), bits(4), 20011).ulps,
+            kExp2MaxUlps);
 }
 
 TEST(Log2, EveryFloatHasAnAnswer) {
@@ -75,8 +76,8 @@ TEST(Log2, ExactAtPowersOfTwo) {
 }
 
 TEST(Log2, ErrorWithinItsStatement) {
-  EXPECT_LE(worst_error(log2_f32, mpfr_log2, 3, bits(1), 3989).ulps, kLog2MaxUlps);
-  EXPECT_LE(worst_error(log2_f32, mpfr_log2, bits(1) + 1, bits(kInf), 3989).ulps, kLog2MaxUlps);
+  EXPECT_LE(worst_error(log2_f32, mpfr_log2, 3, bits(1), 20011).ulps, kLog2MaxUlps);
+  EXPECT_LE(worst_error(log2_f32, mpfr_log2, bits(1) + 1, bits(kInf), 20011).ulps, kLog2MaxUlps);
 }
 
 // Where the result is near 0 it is still a relative error.
@@ -87,7 +88,7 @@ TEST(Log2, ErrorNearOne) {
 
 TEST(Log2, AWorsePolynomialShows) {
   const auto one_ulp_off = [](float x) { return log2_f32(x) * (1 + 0x1p-23f); };
-  EXPECT_GT(worst_error(one_ulp_off, mpfr_log2, bits(1.25f), bits(4), 3989).ulps, kLog2MaxUlps);
+  EXPECT_GT(worst_error(one_ulp_off, mpfr_log2, bits(1.25f), bits(4), 20011).ulps, kLog2MaxUlps);
 }
 
 }  // namespace

@@ -1,12 +1,9 @@
 #pragma once
 
 #include <mpfr.h>
-#include <omp.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <vector>
 
 #include "reference/arithmetic/mpfr_number.h"
 
@@ -25,13 +22,12 @@ struct WorstError {
 using MpfrFunction = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
 
 // Compares function(x) with exact(x) for the floats whose bits are first, first + stride, ... up to
-// and without last. exact(x) must be neither 0 nor infinite; function(x) that is not finite counts
-// as an infinite error.
+// and without last. exact(x) must be neither 0 nor infinite.
 template <typename Function>
 WorstError worst_error(Function function, MpfrFunction exact, std::uint32_t first,
                        std::uint32_t last, std::uint32_t stride = 1) {
   const std::int64_t count = (std::int64_t{last} - first + stride - 1) / stride;
-  std::vector<WorstError> worst(static_cast<std::size_t>(omp_get_max_threads()));
+  WorstError worst;
 #pragma omp parallel
   {
     WorstError mine;
@@ -42,16 +38,15 @@ WorstError worst_error(Function function, MpfrFunction exact, std::uint32_t firs
         const float value = std::bit_cast<float>(first + static_cast<std::uint32_t>(i) * stride);
         mpfr_set_flt(x.get(), value, MPFR_RNDN);
         exact(y.get(), x.get(), MPFR_RNDN);
-        const double ulps = y.ulps_from(double{function(value)}, 24);
+        const double ulps = y.ulps_from(static_cast<double>(function(value)), 24);
         if (!(ulps <= mine.ulps)) mine = {ulps, value};
       }
     }
-    worst[static_cast<std::size_t>(omp_get_thread_num())] = mine;
     mpfr_free_cache();
+#pragma omp critical
+    if (!(mine.ulps <= worst.ulps)) worst = mine;
   }
-  return *std::max_element(
-      worst.begin(), worst.end(),
-      [](const WorstError& a, const WorstError& b) { return !(b.ulps <= a.ulps); });
+  return worst;
 }
 
 }  // namespace mlacheck

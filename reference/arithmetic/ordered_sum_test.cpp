@@ -202,10 +202,10 @@ TEST(OrderedSumOrder, ErrorBound) {
     const std::vector<float> x = numbers.take(100);
     double exact = 0, magnitude = 0;
     for (const float value : x) {
-      exact += double{value};
-      magnitude += std::fabs(double{value});
+      exact += static_cast<double>(value);
+      magnitude += std::fabs(static_cast<double>(value));
     }
-    EXPECT_LE(std::fabs(double{ordered_sum(x.data(), 100)} - exact),
+    EXPECT_LE(std::fabs(static_cast<double>(ordered_sum(x.data(), 100)) - exact),
               11 * 0x1p-24 * 1.00001 * magnitude);
   }
 }

@@ -19,7 +19,7 @@ SinCosF64 sincos_f64(double angle);
 
 // The same rounded to fp32: correctly rounded but for about one angle in 2^28.
 inline SinCos sincos_f32(float angle) {
-  const SinCosF64 wide = sincos_f64(angle);
+  const SinCosF64 wide = sincos_f64(static_cast<double>(angle));
   return {static_cast<float>(wide.sin), static_cast<float>(wide.cos)};
 }
 

@@ -33,10 +33,11 @@ struct Exact {
 };
 
 void expect_accurate(float angle) {
-  const Exact exact(double{angle});
-  ASSERT_LE(exact.ulps_from(sincos_f64(double{angle})), kMaxUlps) << angle;
-  ASSERT_EQ(sincos_f32(angle).sin, exact.sin.to_float()) << angle;
-  ASSERT_EQ(sincos_f32(angle).cos, exact.cos.to_float()) << angle;
+  const Exact exact(static_cast<double>(angle));
+  ASSERT_LE(exact.ulps_from(sincos_f64(static_cast<double>(angle))), kMaxUlps) << angle;
+  const SinCos rounded = sincos_f32(angle);
+  ASSERT_EQ(rounded.sin, exact.sin.to_float()) << angle;
+  ASSERT_EQ(rounded.cos, exact.cos.to_float()) << angle;
 }
 
 TEST(SinCos, AllMagnitudesOfFp32Angles) {
