@@ -212,6 +212,16 @@ TEST(IndexScores, NanReachesTheScoreAndNoOther) {
   EXPECT_EQ(bits(scores[20]), 0x7fffffffu);
 }
 
+// Inf - Inf: the NaN that the CPU makes is not the canonical one.
+TEST(IndexScores, NanIsCanonical) {
+  Case c;
+  c.fill(2);
+  c.q[0] = c.q[1] = 1.0f;
+  c.key_rows[at(c.slot(0, 20) * c.dim)] = kInfinity;
+  c.key_rows[at(c.slot(0, 20) * c.dim + 1)] = -kInfinity;
+  EXPECT_EQ(bits(index_scores(c.problem())[20]), 0x7fffffffu);
+}
+
 TEST(IndexScores, KeysOutsideTheRangesAreNeverLookedAt) {
   Case c;
   c.fill(3);

@@ -35,6 +35,8 @@ TEST(MapSlots, WhatIsNowhereIsMinusOne) {
 TEST(MapSlots, RefusesWhatIsNoSlot) {
   EXPECT_EQ(mapped({63}, {kIntMax / 64}, 64), Slots{kIntMax});
   EXPECT_THROW(mapped({0}, {kIntMax / 64 + 1}, 64), std::invalid_argument);
+  EXPECT_EQ(mapped({7}, {kIntMax / 10}, 10), Slots{kIntMax});
+  EXPECT_THROW(mapped({8}, {kIntMax / 10}, 10), std::invalid_argument);
   EXPECT_THROW(mapped({0}, {kIntMax}, 64), std::invalid_argument);
   EXPECT_THROW(mapped({0}, {0}, 0), std::invalid_argument);
   Slots two(2);

@@ -301,7 +301,30 @@ TEST(SparseAttention, SinkScalesOutAlone) {
   for (std::int64_t i = 0; i < 2 * c.v_dim; ++i)
     EXPECT_EQ(bits(halved[index_of(i)]), bits(plain.out[index_of(i)] * 0.5f));
   EXPECT_FALSE(same_bits(halved, plain.out));
+  const std::vector<float> scaled = with_sink(0.3f, -1.0f);  // after the division, as stated
+  for (std::int64_t i = 0; i < 2 * c.v_dim; ++i) {
+    const float exponent =
+        (c.sink[index_of(i / c.v_dim)] - plain.lse[index_of(i / c.v_dim)]) * kLog2E;
+    EXPECT_EQ(bits(scaled[index_of(i)]),
+              bits(plain.out[index_of(i)] * (1.0f / (1.0f + exp2_f32(exponent)))));
+  }
   EXPECT_TRUE(std::isnan(with_sink(std::nanf(""), 0)[0]));
+}
+
+TEST(SparseAttention, OutIsRoundedOnceAtTheEnd) {
+  AttentionCase c;
+  c.topk = 33;
+  c.sink = {0.5f, -2.0f};
+  c.fill(6);
+  const SparseAttentionResult exact = c.run();
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    c.out_dtype = dtype;
+    const SparseAttentionResult rounded = c.run();
+    EXPECT_TRUE(same_bits(rounded.lse, exact.lse));
+    EXPECT_FALSE(same_bits(rounded.out, exact.out));
+    for (std::size_t i = 0; i < exact.out.size(); ++i)
+      ASSERT_EQ(bits(rounded.out[i]), bits(round_to(dtype, exact.out[i]))) << i;
+  }
 }
 
 // Two keys, weights 1 and w = exp2((s1 - s0) log2e), values 0 and 1: out = round(w) / (1 + w).
@@ -359,6 +382,17 @@ TEST_F(Specials, NanValueMakesItsColumnNan) {
   case_.q[5] = 0.0f;
   case_.row(11)[5] = std::nanf("");  // 0 * NaN reaches the score too
   for (const float x : case_.run().out) EXPECT_EQ(bits(x), kNan);
+}
+
+// Inf - Inf: the NaN that the CPU makes is not the canonical one.
+TEST_F(Specials, NanIsCanonical) {
+  case_.q[38] = 1.0f;
+  case_.row(11)[38] = kInfinity;
+  case_.row(11)[39] = -kInfinity;
+  const SparseAttentionResult result = case_.run();
+  EXPECT_EQ(bits(result.lse[0]), kNan);
+  EXPECT_EQ(bits(result.max_logit[0]), kNan);
+  for (const float x : result.out) EXPECT_EQ(bits(x), kNan);
 }
 
 TEST_F(Specials, PlusInfinityScore) {
