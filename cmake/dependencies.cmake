@@ -1,5 +1,13 @@
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
-find_package(fmt REQUIRED)
+if(MLACHECK_BITS_ONLY)
+  # fmt's headers alone: no library of the target's architecture is needed.
+  find_path(FMT_INCLUDE_DIR fmt/format.h REQUIRED)
+  add_library(fmt::fmt INTERFACE IMPORTED)
+  target_include_directories(fmt::fmt INTERFACE ${FMT_INCLUDE_DIR})
+  target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+else()
+  find_package(fmt REQUIRED)
+endif()
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 
