@@ -21,14 +21,15 @@ struct Boxes {
 
 inline rc::Gen<Boxes> small_boxes() {
   return rc::gen::exec([] {
-    const auto n = *rc::gen::inRange<std::size_t>(0, 8);
+    // At full size: small ones are soon exhausted.
+    const auto n = *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::size_t>(0, 8));
     Boxes boxes;
     for (std::size_t i = 0; i < n; ++i) {
-      const int score = *rc::gen::inRange(-4, 5);
+      const int score = *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(-4, 5));
       const bool nan = *rc::gen::inRange(0, 16) == 15;
       boxes.scores.push_back(nan ? std::numeric_limits<double>::quiet_NaN()
                                  : static_cast<double>(score));
-      boxes.radii.push_back(*rc::gen::inRange(0, 4) * 0.5);
+      boxes.radii.push_back(*rc::gen::resize(rc::kNominalSize, rc::gen::inRange(0, 4)) * 0.5);
     }
     return boxes;
   });

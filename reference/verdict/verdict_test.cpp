@@ -1,0 +1,102 @@
+#include "reference/verdict/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "reference/verdict/tally.h"
+
+namespace mlacheck {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(ExitCode, IsThatOfTheGravestKind) {
+  using enum Status;
+  const auto code = [](std::vector<Status> statuses) { return exit_code(statuses); };
+  EXPECT_EQ(code({pass, pass}), 0);
+  EXPECT_EQ(code({pass, skipped, refused}), 0);
+  EXPECT_EQ(code({pass, fail, improbable}), 1);
+  EXPECT_EQ(code({crashed}), 1);
+  EXPECT_EQ(code({pass, improbable}), 4);
+  EXPECT_EQ(code({mistrusted, skipped}), 4);
+  EXPECT_EQ(code({skipped, refused}), 77);
+  EXPECT_EQ(code({}), 77);
+}
+
+ElementBound bound(double expected) { return {expected, 0x1p-5, 0x1p-6, {}}; }
+
+TEST(Tally, NamesTheWorstElement) {
+  Tally tally(DType::bf16);
+  tally.add({0, 0, 0}, bound(1), 1);
+  tally.add({0, 0, 1}, bound(1), 1 + 0x1.8p-6f);  // improbable
+  EXPECT_EQ(tally.finding("out").status, Status::improbable);
+  tally.add({2, 3, 4}, bound(1), 1.5f);   // fails
+  tally.add({2, 3, 5}, bound(2), 2.25f);  // fails by less
+  const Finding finding = tally.finding("out");
+  EXPECT_EQ(finding.status, Status::fail);
+  EXPECT_EQ(finding.elements, 4);
+  EXPECT_EQ(finding.failed, 2);
+  EXPECT_EQ(finding.improbable, 1);
+  EXPECT_EQ(finding.worst, (std::array<std::int64_t, 3>{2, 3, 4}));
+  EXPECT_EQ(finding.expected, 1);
+  EXPECT_EQ(finding.got, 1.5);
+  EXPECT_EQ(finding.low, 1 - 0x1p-5);
+  EXPECT_EQ(finding.high, 1 + 0x1p-5);
+  EXPECT_DOUBLE_EQ(finding.ratio, 0.5 / (0x1p-5 + 0x1p-8));
+  EXPECT_EQ(finding.max_abs, 0.5);
+  EXPECT_EQ(finding.max_ulp, 64);
+  EXPECT_THAT(to_string(finding), AllOf(HasSubstr("FAIL out"), HasSubstr("2 of 4"),
+                                        HasSubstr("[2, 3, 4]"), HasSubstr("got 1.5")));
+}
+
+TEST(Tally, MergedPartsGiveTheSameFinding) {
+  Tally whole(DType::bf16), first(DType::bf16), second(DType::bf16);
+  for (std::int64_t i = 0; i < 100; ++i) {
+    const float got = 1 + 0x1p-7f * static_cast<float>(i % 5);
+    whole.add({i, 0, 0}, bound(1), got);
+    (i < 33 ? first : second).add({i, 0, 0}, bound(1), got);
+  }
+  second.merge(first);
+  EXPECT_EQ(to_string(second.finding("x")), to_string(whole.finding("x")));
+  EXPECT_EQ(second.finding("x").worst[0], 4);
+  EXPECT_THROW(first.merge(Tally(DType::f32)), std::invalid_argument);
+}
+
+TEST(Tally, QuantileIgnoresOneInAThousand) {
+  Tally tally(DType::f32);
+  const ElementBound one{0, 1, 1, {}};
+  for (std::int64_t i = 0; i < 2000; ++i) tally.add({i, 0, 0}, one, i < 2 ? 0.9f : 0.25f);
+  EXPECT_NEAR(tally.finding("x").ratio_p999, 0.25, 0.003);
+  EXPECT_NEAR(tally.finding("x").ratio, 0.9, 1e-6);
+  for (std::int64_t i = 0; i < 10; ++i) tally.add({i, 1, 0}, one, 0.9f);
+  EXPECT_NEAR(tally.finding("x").ratio_p999, 0.9, 0.003);
+}
+
+TEST(Tally, ANanIsTheWorstThatCanBe) {
+  Tally tally(DType::f32);
+  tally.add({0, 0, 0}, bound(1), 1e30f);
+  tally.add({0, 0, 1}, bound(1), std::nanf(""));
+  const Finding finding = tally.finding("x");
+  EXPECT_EQ(finding.worst[2], 1);
+  EXPECT_TRUE(std::isnan(finding.got));
+  EXPECT_EQ(finding.failed, 2);
+}
+
+TEST(Tally, CosineIsZeroForEqualAndOneForZeros) {
+  Tally equal(DType::f32), zeros(DType::f32);
+  for (std::int64_t i = 1; i < 9; ++i) {
+    equal.add({i, 0, 0}, bound(static_cast<double>(i)), static_cast<float>(i));
+    zeros.add({i, 0, 0}, bound(static_cast<double>(i)), 0);
+  }
+  EXPECT_NEAR(equal.finding("x").cosine, 0, 1e-15);
+  EXPECT_EQ(zeros.finding("x").cosine, 1);
+  EXPECT_EQ(Tally(DType::f32).finding("x").status, Status::pass);
+}
+
+}  // namespace
+}  // namespace mlacheck
