@@ -280,10 +280,11 @@ TEST(AttentionLayer, ViewsMatchTheirShapes) {
     EXPECT_EQ(std::ssize(stage.values) + std::ssize(stage.indices), stage.rows * stage.cols)
         << stage.name;
   }
-  EXPECT_THAT(names, ::testing::ElementsAre("q_a", "q_resid", "kv_a", "kv", "k_pe", "q", "q_latent",
-                                            "q_pe", "index_q", "index_k", "index_weights_raw",
-                                            "index_weights", "index_scores", "topk_indices",
-                                            "attn_latent", "lse", "attn_output", "output"));
+  EXPECT_THAT(
+      names, ::testing::ElementsAre("q_a", "q_resid", "kv_a", "kv", "k_pe", "q", "q_latent", "q_pe",
+                                    "index_q", "index_k_proj", "index_k", "index_weights_raw",
+                                    "index_weights", "index_scores", "topk_indices", "attn_latent",
+                                    "lse", "attn_output", "output"));
 }
 
 TEST(AttentionLayer, NamesTheInputThatIsWrong) {
