@@ -142,8 +142,9 @@ class TileGenerator {
       case Fill::subnormal:  // fields 0 and 1
         return raw & (byte ? 0x8fu : element_ == DType::f16 ? 0x87ffu : 0x80ffu);
       case Fill::sparse:
-        return random() % 4 != 0 ? raw & (byte ? 0x80u : 0x8000u)
-                                 : element_bits(element_, normal());
+        return random() % 4 != 0
+                   ? raw & (byte ? 0x80u : 0x8000u)
+                   : element_bits(element_, std::ldexp(normal(), between(-reach, reach)));
       case Fill::largest: {
         const float top = byte ? 448.0f : element_ == DType::f16 ? 65504.0f : 0x1.fep60f;
         return element_bits(element_, random() % 2 != 0 ? top : top * -0.93f);
@@ -173,7 +174,8 @@ class TileGenerator {
       case Fill::cancelling:
         return std::ldexp(normal(), between(-24, 0));
       case Fill::sparse:
-        return random() % 2 != 0 ? std::bit_cast<float>(random() & 0x80000000u) : normal();
+        return random() % 2 != 0 ? std::bit_cast<float>(random() & 0x80000000u)
+                                 : std::ldexp(normal(), between(-140, 20));
       case Fill::largest:
         return std::ldexp(normal(), between(0, 127));
       case Fill::special:

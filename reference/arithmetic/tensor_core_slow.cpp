@@ -43,6 +43,7 @@ struct Term {
 
 // term * 2^(F - emax), cut to an integer.
 std::int64_t align(const Term& term, int fraction_bits, int emax, bool toward_minus) {
+  if (term.significand == 0) return 0;  // its exponent says nothing
   const int shift = fraction_bits - term.fraction_bits - (emax - term.exponent);
   const std::int64_t magnitude = std::abs(term.significand);
   if (shift >= 0) return term.significand * (std::int64_t{1} << shift);
