@@ -49,14 +49,12 @@ RowMatrix load_keys(const SparseAttentionProblem& problem, std::span<const std::
 
 // Moves NaN and Inf out of the values, so that they stay in their own column and head.
 void set_special_values_apart(SparseAttentionOracle& oracle) {
-  for (std::int64_t j = 0; j < oracle.value.rows(); ++j) {
-    if (oracle.value.row(j).allFinite()) continue;
-    for (std::int64_t c = 0; c < oracle.value.cols(); ++c) {
-      double& v = oracle.value(j, c);
-      if (std::isfinite(v)) continue;
-      oracle.special_values.push_back({j, c, static_cast<float>(v)});
-      v = 0;
-    }
+  if (oracle.value.allFinite()) return;
+  for (std::int64_t c = 0; c < oracle.value.cols(); ++c) {
+    if (oracle.value.col(c).allFinite()) continue;
+    oracle.special_columns.push_back(c);
+    for (double& v : oracle.value.col(c))
+      if (!std::isfinite(v)) v = 0;
   }
 }
 

@@ -32,13 +32,6 @@ enum class RowKind {
 };
 
 struct SparseAttentionOracle {
-  // A NaN or Inf of a selected value row; it stands as 0 in `value`.
-  struct SpecialValue {
-    std::int64_t key;
-    std::int64_t dim;
-    float value;
-  };
-
   std::int64_t keys = 0;    // present entries n
   std::int64_t length = 0;  // entries that a kernel walks: topk or topk_length
   std::int64_t qk_dim = 0;
@@ -61,7 +54,9 @@ struct SparseAttentionOracle {
   Eigen::ArrayXd sink;         // [H] logit, -inf where the problem has none
   Eigen::ArrayXd sink_factor;  // [H] 1 / (1 + exp(sink - lse))
   std::vector<RowKind> kind;   // [H]
-  std::vector<SpecialValue> special_values;
+  // Columns in which a selected value is NaN or Inf; it stands as 0 in `value`. A value is part of
+  // its key, so in a finite row such a key has a score of -inf and a weight of exactly 0.
+  std::vector<std::int64_t> special_columns;
   double dot_scale = 0;          // |sm_scale|
   Eigen::ArrayXd largest_gauge;  // [H] max_j sum_d |q_d| |k_jd|, without sm_scale
 };

@@ -106,7 +106,7 @@ TEST(SparseAttentionOracle, KeepsSpecialValuesInTheirColumn) {
     test.q[2] = query;
     const SparseAttentionOracle oracle = sparse_attention_oracle(test.view(), 0);
     EXPECT_TRUE(oracle.mean.allFinite());
-    EXPECT_EQ(oracle.special_values.front().dim, 2);
+    EXPECT_EQ(oracle.special_columns, (std::vector<std::int64_t>{2}));
     return oracle.kind[0];
   };
   EXPECT_EQ(kind_with(infinity, 0), RowKind::nan);  // 0 * Inf in its own score

@@ -49,7 +49,6 @@ void perturb(const SparseAttentionOracle& oracle, const NumericsContract& contra
   const double denominator = vanishes.select(0.0, shrunk).sum();
 
   result.moved.row(h) = moved / denominator;
-  result.smallest.row(h) = smallest;
   result.kappa[h] = moved.sum() / denominator;
   result.denominator[h] = denominator;
   result.log_sum_error[h] = std::max(std::log1p(moved.sum()), -std::log(denominator));
@@ -63,9 +62,9 @@ void perturb(const SparseAttentionOracle& oracle, const NumericsContract& contra
 PerturbedWeights perturbed_weights(const SparseAttentionOracle& oracle,
                                    const NumericsContract& contract) {
   const std::int64_t heads = oracle.weight.rows();
-  const RowMatrix keys = RowMatrix::Zero(heads, oracle.keys);
   const ArrayXd zeros = ArrayXd::Zero(heads);
-  PerturbedWeights result{keys, keys, zeros, ArrayXd::Ones(heads), zeros, zeros, zeros};
+  PerturbedWeights result{
+      RowMatrix::Zero(heads, oracle.keys), zeros, ArrayXd::Ones(heads), zeros, zeros, zeros};
 #pragma omp parallel for
   for (std::int64_t h = 0; h < heads; ++h)
     if (oracle.kind[static_cast<std::size_t>(h)] == RowKind::finite)

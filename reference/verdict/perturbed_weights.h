@@ -29,10 +29,8 @@ namespace mlacheck {
 //   o_i   by at most  sum_j w_j E_j |v_ji - o_i| / den,   den = sum_j w_j min f_j
 //   ln l  by at most  max(ln(1 + sum_j w_j E_j), -ln den)
 struct PerturbedWeights {
-  RowMatrix moved;       // [H, n] w_j E_j / den
-  RowMatrix smallest;    // [H, n] least weight that a kernel may hold: w_j l exp(-eta_j), or w_j
-                         // exp(-eta_j) where it holds them divided by l
-  Eigen::ArrayXd kappa;  // [H] sum_j moved
+  RowMatrix moved;               // [H, n] w_j E_j / den
+  Eigen::ArrayXd kappa;          // [H] sum_j moved
   Eigen::ArrayXd denominator;    // [H] den
   Eigen::ArrayXd log_sum_error;  // [H] of ln l
   Eigen::ArrayXd max_error;      // [H] of max_logit

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "reference/verdict/lse_bound.h"
 
@@ -54,47 +53,6 @@ void place_overflow(const SparseAttentionOracle& oracle, const NumericsContract&
       element(interval, h, c).anything = true;
 }
 
-// What the special values of one column amount to for a head.
-struct Column {
-  bool touched = false;
-  bool nan = false, plus = false, minus = false;                   // surely added
-  bool may_be_added = false, may_plus = false, may_minus = false;  // or not
-};
-
-Admissible admissible_of(const Column& column, bool factor_may_be_zero) {
-  if (column.nan || (column.plus && column.minus)) return {.finite = false, .nan = true};
-  return {.finite = !column.plus && !column.minus,
-          .nan = column.may_be_added || factor_may_be_zero,
-          .plus_inf = column.plus || column.may_plus,
-          .minus_inf = column.minus || column.may_minus};
-}
-
-void place_values(const SparseAttentionOracle& oracle, const NumericsContract& contract,
-                  const PerturbedWeights& weights, std::int64_t h,
-                  SparseAttentionInterval& interval) {
-  const double vanishing = std::max(contract.exp_underflow, 2 * weight_floor(contract));
-  std::vector<Column> columns(static_cast<std::size_t>(interval.expected.cols()));
-  for (const auto& special : oracle.special_values) {
-    Column& column = columns[static_cast<std::size_t>(special.dim)];
-    const bool plus = special.value > 0, minus = special.value < 0;
-    column.touched = true;
-    if (weights.smallest(h, special.key) >= vanishing) {
-      column.nan |= std::isnan(special.value);
-      column.plus |= plus;
-      column.minus |= minus;
-    } else {
-      column.may_be_added = true;
-      column.may_plus |= plus;
-      column.may_minus |= minus;
-    }
-  }
-  for (std::int64_t c = 0; c < interval.expected.cols(); ++c) {
-    const Column& column = columns[static_cast<std::size_t>(c)];
-    if (column.touched)
-      element(interval, h, c) = admissible_of(column, oracle.sink_factor[h] < kTinySinkFactor);
-  }
-}
-
 }  // namespace
 
 void place_specials(const SparseAttentionOracle& oracle, const NumericsContract& contract,
@@ -105,7 +63,7 @@ void place_specials(const SparseAttentionOracle& oracle, const NumericsContract&
       place_row(kind, contract, h, interval);
       continue;
     }
-    if (!oracle.special_values.empty()) place_values(oracle, contract, weights, h, interval);
+    for (const std::int64_t c : oracle.special_columns) element(interval, h, c).nan = true;
     if (std::isnan(oracle.sink_factor[h])) fill_row(interval, h, {.finite = false, .nan = true});
     place_overflow(oracle, contract, weights, h, interval);
   }

@@ -11,9 +11,9 @@ namespace mlacheck::detail {
 //   no present entry         out +0, lse by convention, max_logit -inf
 //   a NaN or +inf score      out and lse NaN
 //   only -inf scores         as an empty row, or NaN
-//   NaN or Inf in a value    in its own column: surely where the weight is above what may
-//   underflow; else 0 * Inf =
-//                            NaN, Inf and a skipped key are all legal
+//   Inf in a value           its score is -inf and its weight 0 (else the row is NaN): 0 * Inf =
+//   NaN, and a skipped
+//                            key, are both legal in its column
 //   sums that fp32 may overflow   anything
 void place_specials(const SparseAttentionOracle& oracle, const NumericsContract& contract,
                     const PerturbedWeights& weights, SparseAttentionInterval& interval);
