@@ -17,6 +17,9 @@ inline constexpr float kLog2E = 0x1.715476p+0f;
 //   NaN                   0x7fffffff
 //   an integer x          exact
 //
+// Error: at most 0.808 ulp over all x in [-126, 128), against MPFR. Not monotone: of two
+// neighbouring x the larger may give 1 ulp less. x <= 0 never gives more than 1.
+//
 // x = n + f with n the nearest integer, |f| <= 1/2; 2^f by a minimax polynomial
 // (tools/scripts/minimax.py), then n is added to its exponent.
 MLACHECK_HOST_DEVICE inline float exp2_f32(float x) {
