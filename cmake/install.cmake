@@ -1,0 +1,22 @@
+# What a kernel developer installs: the program, the reference as a kernel library, the C header (as a CMake
+# package too: find_package(mlacheck), mlacheck::kernel_abi) and the golden files.
+if(MLACHECK_BITS_ONLY OR NOT TARGET mlacheck)
+  return()
+endif()
+
+include(CMakePackageConfigHelpers)
+
+install(TARGETS mlacheck RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS mlacheck_reference LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/mlacheck)
+install(FILES cuda/include/mlacheck_kernel.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY golden/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mlacheck/golden)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/mlacheck)
+install(TARGETS mlacheck_kernel_abi EXPORT mlacheckTargets)
+install(EXPORT mlacheckTargets NAMESPACE mlacheck:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/mlacheckConfig.cmake.in mlacheckConfig.cmake
+  INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(mlacheckConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/mlacheckConfig.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/mlacheckConfigVersion.cmake
+  DESTINATION ${package_dir})

@@ -196,6 +196,13 @@ typedef enum mlacheck_lse_empty {
   MLACHECK_EMPTY_MINUS_1E30 = 3
 } mlacheck_lse_empty;
 
+/* What a kernel makes of the scales of a 656-byte record: its value is */
+typedef enum mlacheck_record_reader {
+  MLACHECK_READ_FP32_PRODUCT = 1, /* q * scale in fp32, rounded once */
+  MLACHECK_READ_BF16_SCALE = 2,   /* q * bf16(scale), rounded to bf16 */
+  MLACHECK_READ_E8M0_SCALE = 3    /* q * the power of two at or below the scale */
+} mlacheck_record_reader;
+
 typedef struct mlacheck_conventions {
   uint32_t struct_size;
   int32_t lse_base;        /* mlacheck_lse_base */
@@ -207,6 +214,7 @@ typedef struct mlacheck_conventions {
   int32_t any_tie;         /* 1: ties at the threshold fall anywhere; 0: to the lowest index */
   int32_t nan_first;       /* 1: NaN scores are selected first; 0: only when nothing else is left */
   int32_t unmasked_scores; /* 1: anything stands outside a row's range of scores; 0: -inf */
+  int32_t record_reader;   /* mlacheck_record_reader; 0 where no record is read */
 } mlacheck_conventions;
 
 /* How the partial sums of n blocks meet. */

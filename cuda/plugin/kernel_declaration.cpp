@@ -55,6 +55,7 @@ void check(Checker& checker, const mlacheck_conventions& c) {
   checker.flag("conventions.any_tie", c.any_tie);
   checker.flag("conventions.nan_first", c.nan_first);
   checker.flag("conventions.unmasked_scores", c.unmasked_scores);
+  checker.integer("conventions.record_reader", c.record_reader, 0, MLACHECK_READ_E8M0_SCALE);
 }
 
 void check(Checker& checker, const mlacheck_contract& c) {

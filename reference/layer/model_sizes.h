@@ -58,6 +58,8 @@ struct ModelSizes {
   std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
   // Width of a query and of a KV row in the absorbed form.
   std::int64_t latent_head_dim() const { return kv_lora_rank + qk_rope_head_dim; }
+
+  friend bool operator==(const ModelSizes&, const ModelSizes&) = default;
 };
 
 // "glm5", "glm52", "dsv32", and each with ":tiny": small sizes, every structural feature.

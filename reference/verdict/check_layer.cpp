@@ -226,7 +226,8 @@ class LayerCheck {
 
   // Every row's selection is the exact top-k of its own scores; the worst row stands for all.
   void selection(const NumericsContract& contract) {
-    Finding worst{.stage = "layer.topk_indices"};
+    Finding worst;
+    worst.stage = "layer.topk_indices";
     for (std::int64_t r = 0; r < stages_.index_scores.rows; ++r) {
       Finding row = check_top_k_of_own_scores(
           {stages_.topk_indices.data() + r * stages_.topk, size(stages_.topk)}, 0,

@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fixtures/recipe.h"
+#include "tools/case_checks.h"
+#include "tools/commands.h"
+#include "tools/gate_recipes.h"
+#include "tools/golden_checks.h"
+#include "tools/reference_library.h"
+#include "tools/report_options.h"
+
+namespace mlacheck {
+
+namespace {
+
+struct GateOptions {
+  std::filesystem::path golden;
+  std::vector<std::string> libraries;
+  bool require_gpu = false;
+  ReportOptions report;
+};
+
+// Kernels run on a GPU when a build drives one; this says which part of the gate did not.
+void report_gpu(const GateOptions& options, Report& report) {
+  const char* reason = "this build of mlacheck drives no GPU";
+  if (options.require_gpu)
+    report.error(fmt::format("--require-gpu: {}", reason));
+  else
+    report.add({"kernels on a GPU", Status::skipped, reason, "", 0});
+}
+
+int run_gate(const GateOptions& options) {
+  const std::filesystem::path folder = options.golden.empty() ? golden_folder() : options.golden;
+  std::vector<KernelLibrary> libraries = {KernelLibrary::open(reference_library())};
+  for (const std::string& path : options.libraries) libraries.push_back(KernelLibrary::open(path));
+  const std::vector<std::filesystem::path> files = golden_files({folder.string()});
+  const std::vector<Recipe> recipes = gate_recipes();
+
+  Report report("gate", options.report);
+  if (files.empty()) report.error(fmt::format("{}: holds no golden file", folder.string()));
+  const std::size_t total = files.size() + recipes.size();
+  std::size_t done = 0;
+  for (const std::filesystem::path& file : files) {
+    report.progress(done++, total, file.filename().string());
+    check_golden_file(file, {.checkpoint = {}, .libraries = libraries}, report);
+  }
+  for (const Recipe& recipe : recipes) {
+    report.progress(done++, total, minimal(recipe));
+    for (CheckResult& result : check_reference(recipe)) report.add(std::move(result));
+    for (const KernelLibrary& library : libraries)
+      for (CheckResult& result : check_kernels(recipe, library)) report.add(std::move(result));
+  }
+  report_gpu(options, report);
+  return report.finish();
+}
+
+}  // namespace
+
+void add_gate(CLI::App& app, Action& action) {
+  auto options = std::make_shared<GateOptions>();
+  CLI::App* command = app.add_subcommand(
+      "gate", "The verdict for CI: golden files, exact fills and kernels, with no GPU needed");
+  command->add_option("--golden", options->golden,
+                      "Folder of golden files (default: the project's)");
+  command->add_option("--kernel", options->libraries,
+                      "Kernel library (.so) to judge beside the reference; may be repeated");
+  command->add_flag("--require-gpu", options->require_gpu,
+                    "Exit with 3 when kernels cannot run on a GPU");
+  add_report_options(*command, options->report);
+  command->callback([options, &action] { action = [options] { return run_gate(*options); }; });
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,190 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fixtures/golden_diff.h"
+#include "fixtures/golden_file.h"
+#include "fixtures/recipe.h"
+#include "tools/commands.h"
+#include "tools/golden_checks.h"
+#include "tools/golden_sources.h"
+#include "tools/report_options.h"
+
+namespace mlacheck {
+
+namespace {
+
+std::string to_text(const Attribute& attribute) {
+  struct Text {
+    std::string operator()(std::int64_t x) const { return fmt::format("{}", x); }
+    std::string operator()(double x) const { return fmt::format("{}", x); }
+    std::string operator()(const std::string& x) const { return x; }
+  };
+  return std::visit(Text{}, attribute);
+}
+
+// ---- capture ----
+
+struct CaptureOptions {
+  CheckpointRequest checkpoint;
+  std::string recipe;
+  std::string recording;
+  std::string dtype = "fp64";
+  std::filesystem::path out;
+};
+
+int capture(const CaptureOptions& options) {
+  Golden golden;
+  if (!options.recipe.empty())
+    golden = capture_recipe(parse_recipe(options.recipe));
+  else if (!options.recording.empty())
+    golden = capture_recording(options.recording, options.dtype);
+  else if (!options.checkpoint.directory.empty())
+    golden = capture_checkpoint(options.checkpoint);
+  else
+    throw std::invalid_argument("golden capture: give one of --recipe, --recording, --checkpoint");
+  write_golden(options.out, golden);
+  fmt::print("{}: {} datasets, content {}\n", options.out.string(), golden.datasets.size(),
+             golden_digest(golden).substr(0, 16));
+  return kExitPass;
+}
+
+void add_capture(CLI::App& golden, Action& action) {
+  auto options = std::make_shared<CaptureOptions>();
+  CheckpointRequest& checkpoint = options->checkpoint;
+  CLI::App* command = golden.add_subcommand(
+      "capture",
+      "Run the reference on a recipe, a checkpoint's layers or a recording, and keep the result");
+  auto* from = command->add_option_group("source");
+  from->add_option("--recipe", options->recipe, "A recipe, quoted");
+  from->add_option("--checkpoint", checkpoint.directory,
+                   "Directory with config.json and safetensors (bf16, f16 or f32)");
+  from->add_option(
+      "--recording", options->recording,
+      "A capture of tools/capture_transformers.py, kept beside the reference's answer");
+  from->require_option(1);
+  command->add_option("--layers", checkpoint.layers, "Layers of the checkpoint, e.g. 0,1")
+      ->delimiter(',');
+  command->add_option("--inputs", checkpoint.inputs,
+                      "safetensors file with hidden_states [S, hidden] (after input_layernorm), or "
+                      "hash:<tokens>:<seed>");
+  command->add_option("--profile", checkpoint.profile, "hf, vllm or deepseek")
+      ->capture_default_str();
+  command->add_option("--numerics", checkpoint.numerics, "fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--topk", checkpoint.topk, "index_topk in place of the model's");
+  command->add_option("--dtype", options->dtype, "Which layers of the recording")
+      ->check(CLI::IsMember({"fp64", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--out", options->out, "The golden file to write")->required();
+  command->callback([options, &action] {
+    const CheckpointRequest& request = options->checkpoint;
+    if (!request.directory.empty() && (request.layers.empty() || request.inputs.empty()))
+      throw CLI::ValidationError("--checkpoint", "needs --layers and --inputs");
+    action = [options] { return capture(*options); };
+  });
+}
+
+// ---- check ----
+
+void add_check(CLI::App& golden, Action& action) {
+  struct Options {
+    std::vector<std::string> files;
+    std::filesystem::path checkpoint;
+    ReportOptions report;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = golden.add_subcommand(
+      "check", "Read golden files, recompute what they hold and compare it bit by bit");
+  command->add_option("file", options->files, "Golden files or directories")->required();
+  command->add_option("--checkpoint", options->checkpoint,
+                      "Directory of the checkpoint that layers were captured from");
+  add_report_options(*command, options->report);
+  command->callback([options, &action] {
+    action = [options] {
+      Report report("golden check", options->report);
+      for (const std::filesystem::path& file : golden_files(options->files))
+        check_golden_file(file, {.checkpoint = options->checkpoint}, report);
+      return report.finish();
+    };
+  });
+}
+
+// ---- show ----
+
+int show(const std::filesystem::path& path) {
+  const Golden golden = read_golden(path);
+  fmt::print("{}: schema version {}, content {}\n", path.string(), kGoldenSchemaVersion,
+             golden_digest(golden));
+  for (const auto& [name, value] : golden.attributes)
+    fmt::print("  {} = {}\n", name, to_text(value));
+  for (const auto& [name, dataset] : golden.datasets) {
+    std::string sample;
+    for (std::size_t i = 0; i < std::min<std::size_t>(dataset.size(), 4); ++i)
+      sample += fmt::format(" {:.6g}", dataset.value(i));
+    fmt::print("  {:<44} {:<5} {:<16}{}{}\n", name, name_of(dataset.dtype),
+               to_string(dataset.shape), sample, dataset.size() > 4 ? " ..." : "");
+  }
+  return kExitPass;
+}
+
+void add_show(CLI::App& golden, Action& action) {
+  auto path = std::make_shared<std::filesystem::path>();
+  CLI::App* command = golden.add_subcommand("show", "Attributes and datasets of a golden file");
+  command->add_option("file", *path, "A golden file")->required();
+  command->callback([path, &action] { action = [path] { return show(*path); }; });
+}
+
+// ---- diff ----
+
+int diff(const std::filesystem::path& left, const std::filesystem::path& right) {
+  const GoldenDiff difference = compare(read_golden(left), read_golden(right));
+  for (const AttributeDifference& a : difference.attributes)
+    fmt::print("{}@{}: {} | {}\n", a.object, a.name, a.left ? to_text(*a.left) : "(missing)",
+               a.right ? to_text(*a.right) : "(missing)");
+  for (const std::string& name : difference.only_left)
+    fmt::print("only in {}: {}\n", left.string(), name);
+  for (const std::string& name : difference.only_right)
+    fmt::print("only in {}: {}\n", right.string(), name);
+  for (const DatasetDifference& d : difference.datasets) {
+    if (d.elements)
+      fmt::print("{}: {} elements differ, first at {}, at most {:.3g} ({} ulp)\n", d.path,
+                 d.elements->count, d.elements->first, d.elements->max_abs, d.elements->max_ulp);
+    else
+      fmt::print("{}: type or shape differ\n", d.path);
+  }
+  return difference.identical() ? kExitPass : kExitFailure;
+}
+
+void add_diff(CLI::App& golden, Action& action) {
+  struct Options {
+    std::filesystem::path left;
+    std::filesystem::path right;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      golden.add_subcommand("diff", "How two golden files differ; exits with 1 if they do");
+  command->add_option("left", options->left, "A golden file")->required();
+  command->add_option("right", options->right, "A golden file")->required();
+  command->callback(
+      [options, &action] { action = [options] { return diff(options->left, options->right); }; });
+}
+
+}  // namespace
+
+void add_golden(CLI::App& app, Action& action) {
+  CLI::App* golden = app.add_subcommand("golden", "Capture, check, show and compare golden files");
+  golden->require_subcommand(1);
+  add_capture(*golden, action);
+  add_check(*golden, action);
+  add_show(*golden, action);
+  add_diff(*golden, action);
+}
+
+}  // namespace mlacheck

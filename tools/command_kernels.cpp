@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/plugin/kernel_library.h"
+#include "tools/case_checks.h"
+#include "tools/commands.h"
+#include "tools/reference_library.h"
+
+namespace mlacheck {
+
+namespace {
+
+std::string describe(const mlacheck_accumulation& sum) {
+  static constexpr const char* kOrders[] = {"?", "sequential", "16 lanes", "tree"};
+  return fmt::format(
+      "{}, {} terms a step{}", kOrders[sum.order], sum.block,
+      sum.toward_zero != 0 ? fmt::format(", truncated with {} bits", sum.alignment_bits) : "");
+}
+
+void show(const mlacheck_kernel& kernel) {
+  const mlacheck_conventions& conventions = kernel.conventions;
+  const mlacheck_contract& contract = kernel.contract;
+  fmt::print("  {} ({}): {}\n", kernel.name, operator_name(kernel.op), kernel.description);
+  fmt::print("    tensors in {} memory\n", kernel.memory == MLACHECK_HOST ? "host" : "device");
+  const bool attention = kernel.op == MLACHECK_SPARSE_ATTENTION;
+  if (attention) {
+    static constexpr const char* kEmpty[] = {"?", "-inf", "+inf", "-1e30"};
+    fmt::print("    lse base {}, {} for an empty row, sink {} lse\n",
+               conventions.lse_base == MLACHECK_LSE_BASE2 ? "2" : "e",
+               kEmpty[conventions.lse_empty], conventions.sink_in_lse != 0 ? "in" : "not in");
+    fmt::print("    query-key sums: {}; value sums: {}; weight sums: {}\n", describe(contract.qk),
+               describe(contract.pv), describe(contract.weight_sum));
+  }
+  if (kernel.op == MLACHECK_INDEX_SCORES || kernel.op == MLACHECK_INDEX_SELECT)
+    fmt::print("    dot products: {}; heads: {}\n", describe(contract.index_dot),
+               describe(contract.index_heads));
+  if (kernel.op == MLACHECK_TOP_K || kernel.op == MLACHECK_INDEX_SELECT)
+    fmt::print("    order {}, ties {}\n", conventions.any_order != 0 ? "any" : "ascending",
+               conventions.any_tie != 0 ? "any" : "to the lowest index");
+  fmt::print("    promises: {}{}\n",
+             contract.run_deterministic != 0 ? "same bits from run to run" : "none",
+             contract.batch_invariant != 0 ? ", batch invariance" : "");
+}
+
+}  // namespace
+
+void add_kernels(CLI::App& app, Action& action) {
+  struct Options {
+    std::vector<std::string> libraries;
+    std::string recipe;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "kernels", "What each kernel declares, and why it refuses a given problem");
+  command->add_option("library", options->libraries,
+                      "Kernel libraries (.so); the reference where none is given");
+  command->add_option("--for", options->recipe, "Ask each kernel whether it supports this recipe");
+  command->callback([options, &action] {
+    action = [options] {
+      std::vector<std::string> libraries = options->libraries;
+      if (libraries.empty()) libraries.push_back(reference_library().string());
+      for (const std::string& path : libraries) {
+        const KernelLibrary library = KernelLibrary::open(path);
+        fmt::print("{}: {} {}\n", path, library.name(), library.version());
+        for (const mlacheck_kernel* kernel : library.kernels()) {
+          show(*kernel);
+          if (!options->recipe.empty())
+            fmt::print("    {}\n", support_of(*kernel, parse_recipe(options->recipe)));
+        }
+      }
+      return 0;
+    };
+  });
+}
+
+}  // namespace mlacheck

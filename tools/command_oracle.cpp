@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fixtures/capture_compare.h"
+#include "fixtures/capture_compare_model.h"
+#include "fixtures/checkpoint/hash_checkpoint.h"
+#include "reference/verdict/verdict.h"
+#include "tools/commands.h"
+#include "tools/report_options.h"
+
+namespace mlacheck {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void judge_capture(const std::filesystem::path& path, Report& report) {
+  const CapturedModel model(path);
+  const std::string file = path.filename().string();
+  LayerWeights weights;
+  std::int64_t weights_layer = -1;
+  for (std::size_t i = 0; i < model.groups().size(); ++i) {
+    const CapturedModel::Group& group = model.groups()[i];
+    const Clock::time_point start = Clock::now();
+    const CapturedLayer layer = model.read(group);
+    const std::string name = fmt::format("{} {}", file, layer.name);
+    report.progress(i, model.groups().size(), name);
+    if (group.layer != weights_layer)
+      weights = hash_layer_weights(model.sizes(), group.layer, model.seed());
+    weights_layer = group.layer;
+    const LayerNumerics numerics = captured_numerics(model.sizes(), layer);
+    const LayerStages ours = run_captured_layer(model.sizes(), numerics, weights, layer);
+    for (const StageComparison& stage : compare_stages(model.sizes(), layer, ours))
+      report.add({.name = fmt::format("{} {}", name, stage.stage),
+                  .status = stage.status,
+                  .detail = stage.detail,
+                  .repro = fmt::format("mlacheck oracle {}", path.string()),
+                  .seconds = stage.stage == "output" ? seconds_since(start) : 0});
+  }
+}
+
+int judge_captures(const std::vector<std::string>& files, const ReportOptions& options) {
+  Report report("oracle", options);
+  bool unreadable = false;
+  const auto complain = [&](const std::string& message) {
+    fmt::print(stderr, "mlacheck: {}\n", message);
+    unreadable = true;
+  };
+  for (const std::string& file : files) {
+    try {
+      judge_capture(file, report);
+    } catch (const std::runtime_error& error) {  // Hdf5Error, CheckpointError: name the file
+      complain(error.what());
+    } catch (const std::exception& error) {
+      complain(fmt::format("{}: {}", file, error.what()));
+    }
+  }
+  const int code = report.finish();
+  return unreadable ? kExitHarness : code;
+}
+
+}  // namespace
+
+void add_oracle(CLI::App& app, Action& action) {
+  struct Options {
+    std::vector<std::string> files;
+    ReportOptions report;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "oracle", "Compare the layer, stage by stage, with captures of another implementation");
+  command
+      ->add_option("file", options->files,
+                   "Captures, as tools/capture_transformers.py records them")
+      ->required();
+  add_report_options(*command, options->report);
+  command->footer(
+      "Weights and inputs are regenerated from the capture's seed; float64 groups are compared in\n"
+      "fp32, bf16 groups in bf16 numerics, profile hf. Attention is judged on the captured top-k\n"
+      "indices: in rows that select another set, and in layers that share the indices of an "
+      "earlier\n"
+      "one, that separates it from selection, which is judged by itself.");
+  command->callback([options, &action] {
+    action = [options] { return judge_captures(options->files, options->report); };
+  });
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fixtures/recipe.h"
+#include "tools/case_checks.h"
+#include "tools/commands.h"
+#include "tools/report_options.h"
+
+namespace mlacheck {
+
+namespace {
+
+int run_recipe(const std::string& line, const std::vector<std::string>& libraries,
+               const ReportOptions& options) {
+  const Recipe recipe = parse_recipe(line);
+  std::vector<KernelLibrary> loaded;
+  for (const std::string& path : libraries) loaded.push_back(KernelLibrary::open(path));
+
+  // Before anything runs, so that a crash still leaves it.
+  fmt::print("{}\n", canonical(recipe));
+  std::fflush(stdout);
+
+  Report report("run", options);
+  report.progress(0, loaded.size() + 1, "reference");
+  for (CheckResult& result : check_reference(recipe)) report.add(std::move(result));
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    report.progress(i + 1, loaded.size() + 1, loaded[i].path().string());
+    std::vector<CheckResult> results = check_kernels(recipe, loaded[i]);
+    if (results.empty())
+      report.add({loaded[i].path().filename().string(), Status::skipped,
+                  "has no kernel for this recipe's operator", "", 0});
+    for (CheckResult& result : results) report.add(std::move(result));
+  }
+  return report.finish();
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& action) {
+  struct Options {
+    std::string recipe;
+    std::vector<std::string> libraries;
+    ReportOptions report;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "run", "One case by its recipe: the reference and kernels, stage by stage");
+  command
+      ->add_option("recipe", options->recipe, "The case, quoted: 'mlacheck1 op=... key=value ...'")
+      ->required();
+  command->add_option("--kernel", options->libraries,
+                      "Kernel library (.so) to judge too; may be repeated");
+  add_report_options(*command, options->report);
+  command->footer(recipe_help());
+  command->callback([options, &action] {
+    action = [options] { return run_recipe(options->recipe, options->libraries, options->report); };
+  });
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace mlacheck {
+
+// What the chosen command does once the command line is read: returns the exit code.
+using Action = std::function<int()>;
+
+// Each adds one command; its callback sets the action.
+void add_gate(CLI::App& app, Action& action);
+void add_run(CLI::App& app, Action& action);
+void add_golden(CLI::App& app, Action& action);
+void add_oracle(CLI::App& app, Action& action);
+void add_kernels(CLI::App& app, Action& action);
+void add_worker(CLI::App& app, Action& action);
+
+}  // namespace mlacheck

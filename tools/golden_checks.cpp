@@ -1,0 +1,172 @@
+#include "tools/golden_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "fixtures/capture_compare.h"
+#include "fixtures/golden_file.h"
+#include "fixtures/layer_golden.h"
+#include "fixtures/operator_golden.h"
+#include "reference/verdict/check_layer.h"
+#include "tools/case_checks.h"
+#include "tools/golden_sources.h"
+
+namespace mlacheck {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The worst finding of a group, in one line; the others are named when they are no PASS.
+void add_group(Report& report, const std::string& name, const std::vector<Finding>& findings,
+               const std::string& repro, Clock::time_point start) {
+  CheckResult result;
+  result.name = name;
+  result.repro = repro;
+  std::int64_t elements = 0;
+  double ratio = 0;
+  for (const Finding& finding : findings) {
+    elements += finding.elements;
+    ratio = std::max(ratio, finding.ratio);
+    if (finding.status == Status::pass) continue;
+    result.status = std::max(result.status, finding.status);
+    result.detail +=
+        fmt::format("{}{}", result.detail.empty() ? "" : "\n           ", to_string(finding));
+  }
+  if (result.detail.empty())
+    result.detail =
+        fmt::format("{} outputs, {} elements{}", findings.size(), elements,
+                    ratio > 0 ? fmt::format(", budget used {:.0f} %", 100 * ratio) : "");
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  report.add(std::move(result));
+}
+
+void check_operator(const std::string& file, const Golden& golden,
+                    const GoldenCheckOptions& options, Report& report) {
+  const Recipe recipe = parse_recipe(golden.text("recipe"));
+  const std::string repro = fmt::format("mlacheck run '{}'", minimal(recipe));
+  const Clock::time_point start = Clock::now();
+  add_group(report, file + " bits", replay_operator_golden(golden), repro, start);
+  for (CheckResult& result : check_reference(recipe)) {
+    result.name = fmt::format("{} {}", file, result.name);
+    report.add(std::move(result));
+  }
+  for (const KernelLibrary& library : options.libraries)
+    for (CheckResult& result : check_kernels(recipe, library)) {
+      result.name = fmt::format("{} {}", file, result.name);
+      report.add(std::move(result));
+    }
+}
+
+void check_recording(const std::string& name, const LayerGolden& layer, const LayerStages& stages,
+                     const std::string& repro, Report& report) {
+  std::string detail;
+  Status status = Status::pass;
+  for (const StageComparison& stage : compare_stages(layer.sizes, *layer.captured, stages)) {
+    status = std::max(status, stage.status);
+    if (stage.status != Status::pass || stage.stage == "output")
+      detail +=
+          fmt::format("{}{}: {}", detail.empty() ? "" : "\n           ", stage.stage, stage.detail);
+  }
+  report.add({name + " recording", status, detail, repro, 0});
+}
+
+// The same problem with bf16 queries and rows, where bf16 holds their values: what kernels expect.
+class NarrowAttention {
+ public:
+  explicit NarrowAttention(const SparseAttentionProblem& problem) : problem_(problem) {
+    const auto* q = static_cast<const float*>(problem.q.data);
+    const auto* kv = static_cast<const float*>(problem.kv.data);
+    const std::int64_t q_count = problem.tokens * problem.q.token_stride;
+    const std::int64_t kv_count = problem.kv.slots * problem.qk_dim;
+    if (!narrow(q, q_count, q_) || !narrow(kv, kv_count, kv_)) return;
+    problem_.q.data = q_.data();
+    problem_.q.dtype = DType::bf16;
+    problem_.kv = flat_rows(kv_.data(), DType::bf16, problem.kv.slots, problem.qk_dim);
+  }
+  const SparseAttentionProblem& problem() const { return problem_; }
+
+ private:
+  static bool narrow(const float* from, std::int64_t count, std::vector<Bf16>& to) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      to.push_back(to_bf16(from[i]));
+      if (to_float(to.back()) != from[i]) return false;
+    }
+    return true;
+  }
+
+  SparseAttentionProblem problem_;
+  std::vector<Bf16> q_;
+  std::vector<Bf16> kv_;
+};
+
+void check_layer_golden(const std::string& file, const std::string& path, const Golden& golden,
+                        const GoldenCheckOptions& options, Report& report) {
+  const LayerGolden layer = read_layer_golden(golden);
+  const std::string name = fmt::format("{} layer {}", file, layer.layer);
+  std::string repro = fmt::format("mlacheck golden check {}", path);
+  if (!layer.weights_seed && options.checkpoint.empty()) {
+    report.add({name + " bits", Status::skipped,
+                "was captured from a checkpoint: give its directory with --checkpoint", repro, 0});
+    return;
+  }
+  if (!layer.weights_seed) repro += fmt::format(" --checkpoint {}", options.checkpoint.string());
+  Clock::time_point start = Clock::now();
+  const LayerWeights weights = weights_of(layer, options.checkpoint);
+  const LayerStages stages = attention_layer(layer.sizes, layer.numerics, weights, layer.input);
+  add_group(report, name + " bits", compare_with_golden(golden, stages), repro, start);
+  start = Clock::now();
+  add_group(report, name + " oracle",
+            check_layer(layer.sizes, layer.numerics, weights, layer.input, stages), repro, start);
+  if (layer.captured) check_recording(name, layer, stages, repro, report);
+
+  const IndexRows selected{stages.topk_indices.data(), stages.q.rows, stages.topk};
+  const AttentionOperands attention(layer.sizes, layer.numerics, stages.q_latent, stages.q_pe,
+                                    stages.kv, stages.k_pe,
+                                    layer.input.forced_indices.value_or(selected));
+  const NarrowAttention narrow(attention.problem());
+  for (const KernelLibrary& library : options.libraries)
+    for (CheckResult& result : check_attention_kernels(narrow.problem(), library, repro)) {
+      result.name = fmt::format("{} {}", name, result.name);
+      report.add(std::move(result));
+    }
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& paths) {
+  std::vector<std::filesystem::path> files;
+  for (const std::string& path : paths) {
+    if (!std::filesystem::is_directory(path)) {
+      files.emplace_back(path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(path))
+      if (entry.path().extension() == ".h5") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void check_golden_file(const std::filesystem::path& path, const GoldenCheckOptions& options,
+                       Report& report) {
+  const std::string file = path.filename().string();
+  try {
+    const Golden golden = read_golden(path);
+    if (golden.text("kind") == "operator") {
+      check_operator(file, golden, options, report);
+      return;
+    }
+    for (const Golden& layer : split_layers(golden))
+      check_layer_golden(file, path.string(), layer, options, report);
+  } catch (const std::invalid_argument& error) {
+    report.error(fmt::format("{}: {}", path.string(), error.what()));
+  } catch (const std::runtime_error& error) {
+    report.error(error.what());
+  }
+}
+
+}  // namespace mlacheck

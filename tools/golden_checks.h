@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cuda/plugin/kernel_library.h"
+#include "tools/report.h"
+
+namespace mlacheck {
+
+// Every golden file (*.h5) of the given files and directories, sorted. Throws std::runtime_error
+// naming a path that is not there.
+std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& paths);
+
+struct GoldenCheckOptions {
+  std::filesystem::path checkpoint;               // of the layers that were captured from one
+  std::span<const KernelLibrary> libraries = {};  // judged on the golden's attention, too
+};
+
+// Recomputes what a golden file holds and adds to the report, for an operator's case or for each
+// layer:
+//   bits       the reference's outputs against the stored ones, bit by bit
+//   oracle     the recomputed outputs against the fp64 oracle, stage by stage
+//   recording  another implementation's stored outputs against the reference's (capture_compare.h)
+//   kernels    each library's sparse_attention on the layer's own queries, cache and indices
+// A file that cannot be read or lacks something is an error of the report, not a verdict.
+void check_golden_file(const std::filesystem::path& path, const GoldenCheckOptions& options,
+                       Report& report);
+
+}  // namespace mlacheck

@@ -1,0 +1,266 @@
+#include "tools/golden_sources.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <variant>
+
+#include "fixtures/capture_compare_model.h"
+#include "fixtures/case.h"
+#include "fixtures/checkpoint/checkpoint_error.h"
+#include "fixtures/checkpoint/checkpoint_weights.h"
+#include "fixtures/checkpoint/hash_checkpoint.h"
+#include "fixtures/checkpoint/model_config.h"
+#include "fixtures/operator_golden.h"
+#include "fixtures/sha256.h"
+
+namespace mlacheck {
+
+namespace {
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw CheckpointError(path, "cannot be read");
+  return text.str();
+}
+
+std::string sha256_of(const Weight& weight) {
+  const auto* bytes = static_cast<const std::byte*>(weight.data);
+  return sha256_hex(
+      {bytes, static_cast<std::size_t>(weight.rows * weight.cols) * size_of(weight.dtype)});
+}
+
+std::string sha256_of(const std::string& text) {
+  return sha256_hex(std::as_bytes(std::span(text)));
+}
+
+IndexRows view(const std::vector<std::int32_t>& indices, std::int64_t rows) {
+  return {indices.data(), rows, rows == 0 ? 0 : std::ssize(indices) / rows};
+}
+
+// "hash:<tokens>:<seed>"
+std::optional<Matrix> hash_inputs(const std::string& inputs, const ModelSizes& sizes) {
+  if (!inputs.starts_with("hash:")) return std::nullopt;
+  std::int64_t tokens = 0;
+  std::uint64_t seed = 0;
+  const char* end = inputs.data() + inputs.size();
+  const auto first = std::from_chars(inputs.data() + 5, end, tokens);
+  const bool colon = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
+  const auto second = colon ? std::from_chars(first.ptr + 1, end, seed)
+                            : std::from_chars_result{end, std::errc::invalid_argument};
+  if (second.ec != std::errc() || second.ptr != end || tokens < 1 || tokens > 1 << 20)
+    throw std::invalid_argument(fmt::format(
+        "--inputs {}: expected a file or hash:<tokens>:<seed> with 1 to 1048576 tokens", inputs));
+  return hash_hidden_states(tokens, sizes.hidden_size, seed);
+}
+
+// [rows, cols] of a safetensors file as fp32; cols is fixed.
+Matrix read_matrix(const SafetensorsFile& file, const std::string& name, std::int64_t cols) {
+  const SafetensorsEntry& entry = file.tensors().at(name);
+  const std::optional<DType> dtype = dtype_of_safetensors(entry.dtype);
+  const bool real = dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
+  if (!real || entry.shape.size() != 2 || entry.shape[1] != cols)
+    throw CheckpointError(
+        file.path(), fmt::format("{}: expected BF16, F16 or F32 of shape [tokens, {}], got {} of "
+                                 "{} dimensions",
+                                 name, cols, entry.dtype, entry.shape.size()));
+  Matrix m(entry.shape[0], cols);
+  load_row(entry.bytes.data(), *dtype, std::ssize(m.data), m.data.data());
+  return m;
+}
+
+std::vector<std::int64_t> read_positions(const SafetensorsFile& file, std::int64_t tokens) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
+  std::iota(positions.begin(), positions.end(), 0);
+  const auto found = file.tensors().find("positions");
+  if (found == file.tensors().end()) return positions;
+  const SafetensorsEntry& entry = found->second;
+  if (entry.dtype != "I32" || entry.shape != std::vector<std::int64_t>{tokens})
+    throw CheckpointError(file.path(), fmt::format("positions: expected I32 of shape [{}], got {}",
+                                                   tokens, entry.dtype));
+  const auto* values = reinterpret_cast<const std::int32_t*>(entry.bytes.data());
+  std::copy_n(values, tokens, positions.begin());
+  return positions;
+}
+
+LayerInput read_input(const std::string& inputs, const ModelSizes& sizes, std::int64_t layer) {
+  LayerInput input;
+  if (std::optional<Matrix> hashed = hash_inputs(inputs, sizes)) {
+    input.hidden = std::move(*hashed);
+    input.positions.resize(static_cast<std::size_t>(input.hidden.rows));
+    std::iota(input.positions.begin(), input.positions.end(), 0);
+    return input;
+  }
+  const SafetensorsFile file{inputs};
+  const std::string own = fmt::format("layer{}.hidden_states", layer);
+  const std::string name = file.tensors().contains(own) ? own : "hidden_states";
+  if (!file.tensors().contains(name))
+    throw CheckpointError(inputs, fmt::format("has neither {} nor hidden_states", own));
+  input.hidden = read_matrix(file, name, sizes.hidden_size);
+  input.positions = read_positions(file, input.hidden.rows);
+  return input;
+}
+
+// bf16 numerics read bf16 states.
+void round_to_activations(const LayerNumerics& numerics, Matrix& hidden) {
+  for (float& x : hidden.data) x = round_to(numerics.activations, x);
+}
+
+// The known model whose layers have these sizes; which layers there are does not matter to one of
+// them.
+std::string name_of(const ModelSizes& sizes) {
+  for (const std::string& name : model_names()) {
+    ModelSizes known = model_sizes(name);
+    known.name = sizes.name;
+    known.model_type = sizes.model_type;
+    known.index_topk = sizes.index_topk;
+    known.num_hidden_layers = sizes.num_hidden_layers;
+    known.max_position_embeddings = sizes.max_position_embeddings;
+    known.indexer_types = sizes.indexer_types;
+    known.index_topk_pattern = sizes.index_topk_pattern;
+    known.index_topk_freq = sizes.index_topk_freq;
+    known.index_skip_topk_offset = sizes.index_skip_topk_offset;
+    if (known == sizes) return name;
+  }
+  throw std::invalid_argument(
+      fmt::format("the capture's sizes are those of none of the known models ({})",
+                  fmt::join(model_names(), ", ")));
+}
+
+std::int64_t full_layer_before(const ModelSizes& sizes, std::int64_t layer) {
+  while (layer > 0 && !is_full_index_layer(sizes, layer)) --layer;
+  return layer;
+}
+
+// Runs the layer and, when it shares its indices, the full one before it first.
+LayerStages run(LayerGolden& golden, const LayerWeights& weights,
+                const std::function<LayerWeights(std::int64_t)>& weights_of_layer) {
+  const std::int64_t full = full_layer_before(golden.sizes, golden.layer);
+  if (full != golden.layer) {
+    LayerStages before =
+        attention_layer(golden.sizes, golden.numerics, weights_of_layer(full), golden.input);
+    golden.shared_indices = std::move(before.topk_indices);
+    golden.input.shared_indices = view(golden.shared_indices, before.q.rows);
+  }
+  return attention_layer(golden.sizes, golden.numerics, weights, golden.input);
+}
+
+}  // namespace
+
+Golden capture_checkpoint(const CheckpointRequest& request) {
+  const std::filesystem::path config = request.directory / "config.json";
+  const std::string config_json = read_text(config);
+  ModelSizes sizes = parse_model_config(config, config_json);
+  if (request.topk != 0) sizes.index_topk = request.topk;
+  const DType activations = request.numerics == "bf16" ? DType::bf16 : DType::f32;
+  SafetensorsCheckpoint checkpoint(request.directory);
+
+  std::vector<Golden> layers;
+  for (const std::int64_t number : request.layers) {
+    if (number < 0 || number >= sizes.num_hidden_layers)
+      throw std::invalid_argument(fmt::format("--layers {}: the model has layers 0 to {}", number,
+                                              sizes.num_hidden_layers - 1));
+    LayerGolden layer;
+    layer.model = "config";
+    layer.config_json = config_json;
+    layer.sizes = sizes;
+    layer.layer = number;
+    layer.numerics = layer_numerics(request.profile, activations, sizes);
+    layer.source =
+        fmt::format("checkpoint {}, inputs {}, profile {}",
+                    std::filesystem::weakly_canonical(request.directory).filename().string(),
+                    std::filesystem::path(request.inputs).filename().string(), request.profile);
+    layer.input = read_input(request.inputs, sizes, number);
+    round_to_activations(layer.numerics, layer.input.hidden);
+    const LayerWeights weights = load_checkpoint_layer(checkpoint, sizes, number);
+    for (const ExpectedTensor& tensor : expected_tensors(sizes, is_full_index_layer(sizes, number)))
+      layer.weights_sha256.emplace_back(tensor.name, sha256_of(weights.*tensor.member));
+    const LayerStages stages = run(layer, weights, [&](std::int64_t l) {
+      return load_checkpoint_layer(checkpoint, sizes, l);
+    });
+    layers.push_back(make_layer_golden(layer, stages));
+  }
+  return join_layers(layers);
+}
+
+Golden capture_recording(const std::filesystem::path& capture, const std::string& dtype) {
+  const CapturedModel model(capture);
+  std::vector<Golden> layers;
+  for (const CapturedModel::Group& group : model.groups()) {
+    if ((group.dtype == DType::bf16) != (dtype == "bf16")) continue;
+    LayerGolden layer;
+    layer.captured = model.read(group);
+    const CapturedLayer& captured = *layer.captured;
+    layer.model = name_of(model.sizes());
+    layer.sizes = model.sizes();
+    layer.layer = group.layer;
+    layer.numerics = captured_numerics(layer.sizes, captured);
+    layer.weights_seed = model.seed();
+    layer.channel_scale = model.channel_scale();
+    layer.source = fmt::format(
+        "weights: hash checkpoint, seed {}; inputs and outputs/transformers_{}: {} of {}, sha256 "
+        "{}",
+        model.seed(), dtype, captured.name, capture.filename().string(),
+        sha256_of(read_text(capture)));
+    layer.input = captured.input;
+    layer.attention_indices = captured.topk_indices;
+    layer.input.forced_indices = view(layer.attention_indices, captured.output.rows);
+    if (captured.shared_indices) {
+      layer.shared_indices = *captured.shared_indices;
+      layer.input.shared_indices = view(layer.shared_indices, captured.output.rows);
+    }
+    const LayerStages stages =
+        attention_layer(layer.sizes, layer.numerics,
+                        hash_layer_weights(layer.sizes, layer.layer, model.seed()), layer.input);
+    layers.push_back(make_layer_golden(layer, stages));
+  }
+  if (layers.empty())
+    throw std::invalid_argument(
+        fmt::format("{}: has no layer recorded in {}", capture.string(), dtype));
+  return join_layers(layers);
+}
+
+Golden capture_recipe(const Recipe& recipe) {
+  const auto* layer_recipe = std::get_if<LayerRecipe>(&recipe);
+  if (layer_recipe == nullptr) return make_operator_golden(recipe);
+  LayerCase c(*layer_recipe);
+  LayerGolden layer;
+  layer.model = layer_recipe->model;
+  layer.sizes = c.sizes;
+  layer.layer = layer_recipe->layer;
+  layer.numerics = c.numerics;
+  layer.weights_seed = layer_recipe->seed;
+  layer.source = canonical(recipe);
+  layer.input = c.input;
+  layer.shared_indices = c.full_layer_indices;
+  if (layer.input.shared_indices)
+    layer.input.shared_indices = view(layer.shared_indices, layer.input.hidden.rows);
+  return make_layer_golden(layer, attention_layer(c.sizes, c.numerics, c.weights, layer.input));
+}
+
+LayerWeights weights_of(const LayerGolden& layer, const std::filesystem::path& checkpoint) {
+  if (layer.weights_seed) return hash_layer_weights(layer.sizes, layer.layer, *layer.weights_seed);
+  if (checkpoint.empty())
+    throw std::invalid_argument("was made from a checkpoint: give its directory with --checkpoint");
+  SafetensorsCheckpoint files(checkpoint);
+  LayerWeights weights = load_checkpoint_layer(files, layer.sizes, layer.layer);
+  for (const ExpectedTensor& tensor :
+       expected_tensors(layer.sizes, is_full_index_layer(layer.sizes, layer.layer)))
+    for (const auto& [name, digest] : layer.weights_sha256)
+      if (name == tensor.name && digest != sha256_of(weights.*tensor.member))
+        throw CheckpointError(checkpoint,
+                              fmt::format("{}: is not the tensor that the golden was made from",
+                                          tensor_name(layer.layer, name)));
+  return weights;
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "fixtures/golden_file.h"
+#include "fixtures/layer_golden.h"
+#include "fixtures/recipe.h"
+
+namespace mlacheck {
+
+// Where captured goldens come from.
+
+// Layers of a checkpoint: a directory with config.json and safetensors.
+struct CheckpointRequest {
+  std::filesystem::path directory;
+  std::vector<std::int64_t> layers;
+  // A safetensors file with hidden_states [S, hidden_size] (bf16, f16 or f32: what enters the
+  // attention layer, after input_layernorm), and positions [S] (I32) unless they are 0 .. S - 1;
+  // with `layer<l>.hidden_states` for layers that have their own. Or "hash:<tokens>:<seed>": the
+  // states of the hash checkpoint.
+  std::string inputs;
+  std::string profile = "hf";
+  std::string numerics = "bf16";
+  std::int64_t topk = 0;  // 0: the model's
+};
+// Throws CheckpointError naming file and tensor, or std::invalid_argument naming the option.
+Golden capture_checkpoint(const CheckpointRequest& request);
+
+// The recorded layers of a capture of transformers, computed in `dtype` (fp64 or bf16), beside what
+// the reference makes of them.
+Golden capture_recording(const std::filesystem::path& capture, const std::string& dtype);
+
+// A golden of a recipe: of an operator, or of a layer on the hash checkpoint.
+Golden capture_recipe(const Recipe& recipe);
+
+// The weights that a layer's golden was made with: the hash checkpoint's, or those of the directory
+// `checkpoint`, whose tensors must have the golden's hashes. Throws std::invalid_argument when the
+// golden needs a checkpoint and there is none.
+LayerWeights weights_of(const LayerGolden& layer, const std::filesystem::path& checkpoint);
+
+}  // namespace mlacheck

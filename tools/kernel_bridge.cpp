@@ -1,0 +1,277 @@
+#include "tools/kernel_bridge.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+
+namespace mlacheck {
+
+namespace {
+
+DType dtype_of(std::int32_t dtype) {
+  switch (dtype) {
+    case MLACHECK_F32:
+      return DType::f32;
+    case MLACHECK_F16:
+      return DType::f16;
+    case MLACHECK_BF16:
+      return DType::bf16;
+    default:
+      return DType::e4m3;
+  }
+}
+
+std::int32_t dtype_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return MLACHECK_F32;
+    case DType::f16:
+      return MLACHECK_F16;
+    case DType::bf16:
+      return MLACHECK_BF16;
+    case DType::e4m3:
+      return MLACHECK_E4M3;
+    default:
+      throw std::invalid_argument("the kernel ABI has no element type " +
+                                  std::string(name_of(dtype)));
+  }
+}
+
+Accumulation accumulation_of(const mlacheck_accumulation& a) {
+  static constexpr SumOrder kOrders[] = {SumOrder::sequential, SumOrder::lanes16, SumOrder::tree};
+  return {.block = a.block,
+          .order = kOrders[a.order - 1],
+          .rounding = a.toward_zero != 0 ? Rounding::toward_zero : Rounding::to_nearest,
+          .rounds_terms = a.rounds_terms != 0,
+          .alignment_bits = a.alignment_bits};
+}
+
+// The inputs and outputs of a call while it is put together.
+struct Parts {
+  std::vector<KernelCall::Input> inputs;
+  std::vector<KernelCall::Output> outputs;
+
+  // An absent (null) optional input is left out.
+  template <class T>
+  void input(CallTensor tensor, const T* data, std::int64_t count) {
+    if (data != nullptr)
+      inputs.push_back({tensor, std::as_bytes(std::span(data, static_cast<std::size_t>(count)))});
+  }
+  void input(CallTensor tensor, const void* data, std::int64_t bytes) {
+    input(tensor, static_cast<const std::byte*>(data), data == nullptr ? 0 : bytes);
+  }
+  void output(CallTensor tensor, std::int64_t count, std::size_t element_bytes) {
+    outputs.push_back({tensor, static_cast<std::size_t>(count) * element_bytes});
+  }
+  std::unique_ptr<KernelCall> call(const mlacheck_problem& problem) const {
+    return std::make_unique<KernelCall>(problem, inputs, outputs);
+  }
+};
+
+mlacheck_problem problem_of(mlacheck_operator op) {
+  mlacheck_problem problem = {};
+  problem.struct_size = sizeof(problem);
+  problem.op = op;
+  return problem;
+}
+
+mlacheck_cache cache_of(const RowsView& rows) {
+  mlacheck_cache cache = {};
+  cache.format = rows.scale_offset >= 0 ? MLACHECK_CACHE_INDEX_PAGES : MLACHECK_CACHE_ROWS;
+  cache.dtype = dtype_of(rows.dtype);
+  cache.slots = rows.slots;
+  cache.page_size = rows.page_size;
+  cache.page_stride = rows.page_stride;
+  cache.row_stride = rows.row_stride;
+  return cache;
+}
+
+// Bytes from the start of the cache to the end of its last row.
+std::int64_t extent(const RowsView& rows, std::int64_t dim) {
+  if (rows.slots == 0) return 0;
+  const std::int64_t last = rows.slots - 1;
+  const std::int64_t page = last / rows.page_size * rows.page_stride;
+  // A page of scaled rows is read to the end of its scales.
+  if (rows.scale_offset >= 0)
+    return page + rows.scale_offset + rows.page_size * static_cast<std::int64_t>(sizeof(float));
+  return page + last % rows.page_size * rows.row_stride +
+         dim * static_cast<std::int64_t>(size_of(rows.dtype));
+}
+
+std::int64_t query_bytes(const QueryView& q, std::int64_t tokens, std::int64_t heads,
+                         std::int64_t dim) {
+  if (tokens == 0) return 0;
+  const std::int64_t elements = (tokens - 1) * q.token_stride + (heads - 1) * q.head_stride + dim;
+  return elements * static_cast<std::int64_t>(size_of(q.dtype));
+}
+
+std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
+                                           const mlacheck_cache& cache, const void* rows,
+                                           std::int64_t row_bytes) {
+  mlacheck_problem problem = problem_of(MLACHECK_SPARSE_ATTENTION);
+  mlacheck_sparse_attention_problem& a = problem.u.sparse_attention;
+  a.tokens = p.tokens;
+  a.heads = p.heads;
+  a.topk = p.topk;
+  a.qk_dim = p.qk_dim;
+  a.v_dim = p.v_dim;
+  a.q_token_stride = p.q.token_stride;
+  a.q_head_stride = p.q.head_stride;
+  a.index_stride = p.index_stride;
+  a.kv = cache;
+  a.q_dtype = dtype_of(p.q.dtype);
+  a.out_dtype = dtype_of(p.out_dtype);
+  a.sm_scale = p.sm_scale;
+  a.has_topk_length = p.topk_length != nullptr ? 1 : 0;
+  a.has_attn_sink = p.attn_sink != nullptr ? 1 : 0;
+  a.wants_max_logit = 1;
+
+  Parts parts;
+  parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.qk_dim));
+  parts.input(CallTensor::cache, rows, row_bytes);
+  parts.input(CallTensor::indices, p.indices,
+              p.tokens == 0 ? 0 : (p.tokens - 1) * p.index_stride + p.topk);
+  parts.input(CallTensor::topk_length, p.topk_length, p.tokens);
+  parts.input(CallTensor::attn_sink, p.attn_sink, p.heads);
+  parts.output(CallTensor::out, p.tokens * p.heads * p.v_dim, size_of(p.out_dtype));
+  parts.output(CallTensor::lse, p.tokens * p.heads, sizeof(float));
+  parts.output(CallTensor::max_logit, p.tokens * p.heads, sizeof(float));
+  return parts.call(problem);
+}
+
+template <class T>
+std::vector<T> copy_of(const KernelCall& call, CallTensor tensor) {
+  const std::span<const std::byte> bytes = call.tensor(tensor);
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+}  // namespace
+
+NumericsContract contract_of(const mlacheck_kernel& kernel) {
+  static constexpr EmptyLse kEmpty[] = {EmptyLse::minus_inf, EmptyLse::plus_inf,
+                                        EmptyLse::minus_1e30};
+  const mlacheck_conventions& v = kernel.conventions;
+  const mlacheck_contract& c = kernel.contract;
+  NumericsContract contract;
+  contract.qk = accumulation_of(c.qk);
+  contract.pv = accumulation_of(c.pv);
+  contract.weight_sum = accumulation_of(c.weight_sum);
+  contract.tile = c.tile;
+  contract.exp_error = static_cast<double>(c.exp_error);
+  contract.exp_underflow = static_cast<double>(c.exp_underflow);
+  contract.log_error = static_cast<double>(c.log_error);
+  contract.weight_dtype = dtype_of(c.weight_dtype);
+  contract.weight_scale = static_cast<double>(c.weight_scale);
+  contract.weights_normalised = c.weights_normalised != 0;
+  contract.sums_rounded_weights = c.sums_rounded != 0;
+  contract.max_splits = c.max_splits;
+  contract.partial_dtype = dtype_of(c.partial_dtype);
+  contract.max_headroom = static_cast<double>(c.max_headroom);
+  contract.flushes_subnormals = c.flushes_subnormals != 0;
+  contract.lse_base = v.lse_base == MLACHECK_LSE_BASE2 ? LseBase::two : LseBase::natural;
+  contract.lse_empty = kEmpty[v.lse_empty - 1];
+  contract.sink_in_lse = v.sink_in_lse != 0;
+  contract.duplicates = v.duplicates_once != 0 ? Duplicates::counted_once : Duplicates::counted;
+  contract.index_dot = accumulation_of(c.index_dot);
+  contract.index_heads = accumulation_of(c.index_heads);
+  contract.score_dtype = dtype_of(c.score_dtype);
+  contract.masks_scores = v.unmasked_scores == 0;
+  contract.ties = v.any_tie != 0 ? TieRule::any : TieRule::lowest_index;
+  contract.selection_order = v.any_order != 0 ? SelectionOrder::any : SelectionOrder::ascending;
+  contract.nan_scores = v.nan_first != 0 ? NanScores::selected_first : NanScores::never_selected;
+  contract.run_deterministic = c.run_deterministic != 0;
+  contract.batch_invariant = c.batch_invariant != 0;
+  return contract;
+}
+
+std::unique_ptr<KernelCall> make_call(const SparseAttentionProblem& p) {
+  return attention_call(p, cache_of(p.kv), p.kv.data, extent(p.kv, p.qk_dim));
+}
+
+std::unique_ptr<KernelCall> make_call(const SparseAttentionCase& attention) {
+  const SparseAttentionRecipe& recipe = attention.recipe;
+  if (recipe.kv != KvFormat::record656) return make_call(attention.problem);
+  const Tensor& records = attention.inputs[1];
+  mlacheck_cache cache = {};
+  cache.format = MLACHECK_CACHE_FP8_656;
+  cache.dtype = MLACHECK_E4M3;
+  cache.slots = recipe.slots;
+  cache.page_size =
+      recipe.page_size == 0 ? std::max<std::int64_t>(recipe.slots, 1) : recipe.page_size;
+  cache.row_stride = kv_record_656::kBytes;
+  cache.page_stride = (cache.page_size + recipe.page_gap) * cache.row_stride;
+  return attention_call(attention.problem, cache, records.bytes.data(), std::ssize(records.bytes));
+}
+
+std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& p) {
+  mlacheck_problem problem = problem_of(MLACHECK_INDEX_SCORES);
+  mlacheck_index_scores_problem& s = problem.u.index_scores;
+  s.tokens = p.tokens;
+  s.heads = p.heads;
+  s.dim = p.dim;
+  s.key_count = p.key_count;
+  s.q_token_stride = p.q.token_stride;
+  s.q_head_stride = p.q.head_stride;
+  s.score_stride = p.key_count;
+  s.block_table_stride = p.block_table_stride;
+  s.keys = cache_of(p.keys);
+  s.q_dtype = dtype_of(p.q.dtype);
+  s.has_block_table = p.block_table != nullptr ? 1 : 0;
+  s.has_request = p.request != nullptr ? 1 : 0;
+  s.has_key_range = p.key_begin != nullptr ? 1 : 0;
+
+  std::int64_t requests = 1;
+  for (std::int64_t t = 0; p.request != nullptr && t < p.tokens; ++t)
+    requests = std::max<std::int64_t>(requests, p.request[t] + 1);
+  Parts parts;
+  parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.dim));
+  parts.input(CallTensor::cache, p.keys.data, extent(p.keys, p.dim));
+  parts.input(CallTensor::weights, p.weights, p.tokens * p.heads);
+  parts.input(CallTensor::block_table, p.block_table, requests * p.block_table_stride);
+  parts.input(CallTensor::request, p.request, p.tokens);
+  parts.input(CallTensor::range_begin, p.key_begin, p.tokens);
+  parts.input(CallTensor::range_end, p.key_end, p.tokens);
+  parts.output(CallTensor::scores_out, p.tokens * p.key_count, sizeof(float));
+  return parts.call(problem);
+}
+
+std::unique_ptr<KernelCall> make_call(const TopKProblem& p) {
+  mlacheck_problem problem = problem_of(MLACHECK_TOP_K);
+  mlacheck_top_k_problem& k = problem.u.top_k;
+  k.rows = p.rows;
+  k.columns = p.columns;
+  k.k = p.k;
+  k.score_stride = p.columns;
+  k.has_row_range = p.row_begin != nullptr ? 1 : 0;
+
+  Parts parts;
+  parts.input(CallTensor::scores_in, p.scores, p.rows * p.columns);
+  parts.input(CallTensor::range_begin, p.row_begin, p.rows);
+  parts.input(CallTensor::range_end, p.row_end, p.rows);
+  parts.output(CallTensor::selected, p.rows * p.k, sizeof(std::int32_t));
+  return parts.call(problem);
+}
+
+SparseAttentionResult attention_result(const KernelCall& call) {
+  const mlacheck_sparse_attention_problem& p = call.header().problem.u.sparse_attention;
+  SparseAttentionResult result;
+  result.out.resize(static_cast<std::size_t>(p.tokens * p.heads * p.v_dim));
+  load_row(call.tensor(CallTensor::out).data(), dtype_of(p.out_dtype),
+           static_cast<std::int64_t>(result.out.size()), result.out.data());
+  result.lse = copy_of<float>(call, CallTensor::lse);
+  result.max_logit = copy_of<float>(call, CallTensor::max_logit);
+  return result;
+}
+
+std::vector<float> scores_result(const KernelCall& call) {
+  return copy_of<float>(call, CallTensor::scores_out);
+}
+
+std::vector<std::int32_t> selected_result(const KernelCall& call) {
+  return copy_of<std::int32_t>(call, CallTensor::selected);
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/plugin/kernel_call.h"
+#include "fixtures/case.h"
+#include "reference/operators/index_scores.h"
+#include "reference/operators/sparse_attention.h"
+#include "reference/verdict/numerics_contract.h"
+
+namespace mlacheck {
+
+// Between the operators' own types and the C ABI.
+
+// The same declarations as a kernel states them in C. The kernel was checked on loading.
+NumericsContract contract_of(const mlacheck_kernel& kernel);
+
+// A call with the problem's inputs copied and its outputs poisoned.
+std::unique_ptr<KernelCall> make_call(const SparseAttentionProblem& problem);
+// The same with the case's own 656-byte records where it has them, in place of what a reader makes
+// of them.
+std::unique_ptr<KernelCall> make_call(const SparseAttentionCase& attention);
+std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& problem);
+
+// One row of scores each; rows `columns` apart.
+struct TopKProblem {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t k = 0;
+  const float* scores = nullptr;            // [rows, columns]
+  const std::int32_t* row_begin = nullptr;  // [rows]
+  const std::int32_t* row_end = nullptr;    // [rows]
+};
+std::unique_ptr<KernelCall> make_call(const TopKProblem& problem);
+
+// What a finished call left in its outputs.
+SparseAttentionResult attention_result(const KernelCall& call);
+std::vector<float> scores_result(const KernelCall& call);
+std::vector<std::int32_t> selected_result(const KernelCall& call);
+
+}  // namespace mlacheck

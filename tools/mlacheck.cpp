@@ -1,0 +1,44 @@
+// mlacheck: does this kernel compute the operator?
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+
+#include "reference/verdict/verdict.h"
+#include "tools/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Correctness gate for sparse MLA attention with the DSA lightning indexer.",
+               "mlacheck");
+  app.set_version_flag("--version", std::string("mlacheck ") + MLACHECK_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 all pass, 1 verification failure, 2 usage, 3 harness or I/O error,\n"
+      "4 only MISTRUSTED or IMPROBABLE, 77 skipped.");
+
+  mlacheck::Action action;
+  mlacheck::add_gate(app, action);
+  mlacheck::add_run(app, action);
+  mlacheck::add_golden(app, action);
+  mlacheck::add_oracle(app, action);
+  mlacheck::add_kernels(app, action);
+  mlacheck::add_worker(app, action);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? mlacheck::kExitPass : mlacheck::kExitUsage;
+  }
+  try {
+    return action();
+  } catch (const std::invalid_argument& error) {
+    fmt::print(stderr, "mlacheck: {}\n", error.what());
+    return mlacheck::kExitUsage;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "mlacheck: {}\n", error.what());
+    return mlacheck::kExitHarness;
+  }
+}

@@ -1,0 +1,327 @@
+// The CPU reference as a kernel library: the first plug-in, and the example of how to write one.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cuda/include/mlacheck_kernel.h"
+#include "reference/operators/index_key_page.h"
+#include "reference/operators/index_scores.h"
+#include "reference/operators/kv_record_656.h"
+#include "reference/operators/map_slots.h"
+#include "reference/operators/sparse_attention.h"
+#include "reference/operators/top_k.h"
+
+namespace {
+
+using namespace mlacheck;
+
+void say(char* why, std::size_t size, const std::string& text) {
+  if (size == 0) return;
+  const std::size_t length = std::min(text.size(), size - 1);
+  std::copy_n(text.begin(), length, why);
+  why[length] = '\0';
+}
+
+std::optional<DType> dtype_of(std::int32_t dtype) {
+  switch (dtype) {
+    case MLACHECK_F32:
+      return DType::f32;
+    case MLACHECK_F16:
+      return DType::f16;
+    case MLACHECK_BF16:
+      return DType::bf16;
+    case MLACHECK_E4M3:
+      return DType::e4m3;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_float(std::int32_t dtype) { return dtype >= MLACHECK_F32 && dtype <= MLACHECK_BF16; }
+
+RowsView rows_of(const mlacheck_cache& cache, const void* data) {
+  RowsView view;
+  view.data = data;
+  view.dtype = *dtype_of(cache.dtype);
+  view.slots = cache.slots;
+  view.page_size = cache.page_size;
+  view.page_stride = cache.page_stride;
+  view.row_stride = cache.row_stride;
+  if (cache.format == MLACHECK_CACHE_INDEX_PAGES)
+    view.scale_offset = cache.page_size * cache.row_stride;
+  return view;
+}
+
+// ---- sparse_attention ----
+
+std::string refusal(const mlacheck_sparse_attention_problem& p) {
+  if (!is_float(p.q_dtype)) return fmt::format("q_dtype {}: f32, f16, bf16", p.q_dtype);
+  if (!is_float(p.out_dtype)) return fmt::format("out_dtype {}: f32, f16, bf16", p.out_dtype);
+  if (p.kv.format == MLACHECK_CACHE_FP8_656)
+    return p.qk_dim == kv_record_656::kDim
+               ? ""
+               : fmt::format("qk_dim {}: 576 with 656-byte records", p.qk_dim);
+  if (p.kv.format != MLACHECK_CACHE_ROWS)
+    return fmt::format("kv.format {}: rows or 656-byte records", p.kv.format);
+  if (!is_float(p.kv.dtype)) return fmt::format("kv.dtype {}: f32, f16, bf16", p.kv.dtype);
+  return "";
+}
+
+// Every slot of a cache of 656-byte records, read by the rule that kConventions declares.
+std::vector<float> read_records(const mlacheck_cache& cache, const void* data) {
+  std::vector<std::int32_t> slots(static_cast<std::size_t>(cache.slots));
+  std::iota(slots.begin(), slots.end(), 0);
+  std::vector<float> rows(slots.size() * kv_record_656::kDim);
+  kv_record_656::read_cache(static_cast<const std::byte*>(data),
+                            {cache.slots, cache.page_size, cache.page_stride}, slots,
+                            kv_record_656::Reader::bf16_scale, rows);
+  return rows;
+}
+
+void run(const mlacheck_sparse_attention_problem& p, const mlacheck_tensors& t) {
+  SparseAttentionProblem problem;
+  problem.tokens = p.tokens;
+  problem.heads = p.heads;
+  problem.topk = p.topk;
+  problem.qk_dim = p.qk_dim;
+  problem.v_dim = p.v_dim;
+  problem.q = {t.q, *dtype_of(p.q_dtype), p.q_token_stride, p.q_head_stride};
+  std::vector<float> records;
+  if (p.kv.format == MLACHECK_CACHE_FP8_656) {
+    records = read_records(p.kv, t.cache);
+    problem.kv = flat_rows(records.data(), DType::f32, p.kv.slots, p.qk_dim);
+  } else {
+    problem.kv = rows_of(p.kv, t.cache);
+  }
+  problem.indices = t.indices;
+  problem.index_stride = p.index_stride;
+  problem.topk_length = t.topk_length;
+  problem.attn_sink = t.attn_sink;
+  problem.sm_scale = p.sm_scale;
+  problem.out_dtype = *dtype_of(p.out_dtype);
+
+  const SparseAttentionResult result = sparse_attention(problem);
+  store_row(result.out.data(), problem.out_dtype, static_cast<std::int64_t>(result.out.size()),
+            t.out);
+  std::copy(result.lse.begin(), result.lse.end(), t.lse);
+  if (p.wants_max_logit != 0)
+    std::copy(result.max_logit.begin(), result.max_logit.end(), t.max_logit);
+}
+
+// ---- index_scores ----
+
+std::string refusal(const mlacheck_index_scores_problem& p) {
+  if (!dtype_of(p.q_dtype)) return fmt::format("q_dtype {}: f32, f16, bf16, e4m3", p.q_dtype);
+  if (!dtype_of(p.keys.dtype))
+    return fmt::format("keys.dtype {}: f32, f16, bf16, e4m3", p.keys.dtype);
+  if (p.keys.format != MLACHECK_CACHE_ROWS && p.keys.format != MLACHECK_CACHE_INDEX_PAGES)
+    return fmt::format("keys.format {}: rows or index pages", p.keys.format);
+  return "";
+}
+
+std::vector<float> scores_of(const mlacheck_index_scores_problem& p, const mlacheck_tensors& t) {
+  IndexScoresProblem problem;
+  problem.tokens = p.tokens;
+  problem.heads = p.heads;
+  problem.dim = p.dim;
+  problem.key_count = p.key_count;
+  problem.q = {t.q, *dtype_of(p.q_dtype), p.q_token_stride, p.q_head_stride};
+  problem.weights = t.weights;
+  problem.keys = rows_of(p.keys, t.cache);
+  problem.block_table = t.block_table;
+  problem.block_table_stride = p.block_table_stride;
+  problem.block_size = p.keys.page_size;
+  problem.request = t.request;
+  problem.key_begin = t.range_begin;
+  problem.key_end = t.range_end;
+  return index_scores(problem);
+}
+
+void run(const mlacheck_index_scores_problem& p, const mlacheck_tensors& t) {
+  const std::vector<float> scores = scores_of(p, t);
+  for (std::int64_t row = 0; row < p.tokens; ++row)
+    std::copy_n(scores.begin() + row * p.key_count, p.key_count,
+                t.scores_out + row * p.score_stride);
+}
+
+// ---- top_k, index_select, map_slots ----
+
+std::string refusal(const mlacheck_top_k_problem&) { return ""; }
+
+void run(const mlacheck_top_k_problem& p, const mlacheck_tensors& t) {
+  for (std::int64_t row = 0; row < p.rows; ++row)
+    top_k(t.scores_in + row * p.score_stride, t.range_begin != nullptr ? t.range_begin[row] : 0,
+          t.range_end != nullptr ? t.range_end[row] : p.columns, p.k, t.selected + row * p.k);
+}
+
+std::string refusal(const mlacheck_index_select_problem& p) { return refusal(p.scores); }
+
+void run(const mlacheck_index_select_problem& p, const mlacheck_tensors& t) {
+  const mlacheck_index_scores_problem& s = p.scores;
+  const std::vector<float> scores = scores_of(s, t);
+  for (std::int64_t row = 0; row < s.tokens; ++row) {
+    const std::span<std::int32_t> selected(t.selected + row * p.k, static_cast<std::size_t>(p.k));
+    top_k(scores.data() + row * s.key_count, t.range_begin != nullptr ? t.range_begin[row] : 0,
+          t.range_end != nullptr ? t.range_end[row] : s.key_count, p.k, selected.data());
+    if (p.to_slots == 0 || t.block_table == nullptr) continue;
+    const std::int64_t request = t.request != nullptr ? t.request[row] : 0;
+    map_slots(selected,
+              {t.block_table + request * s.block_table_stride,
+               static_cast<std::size_t>(s.block_table_stride)},
+              s.keys.page_size, selected);
+  }
+}
+
+std::string refusal(const mlacheck_map_slots_problem& p) {
+  return p.block_size >= 1 ? "" : fmt::format("block_size {}: at least 1", p.block_size);
+}
+
+void run(const mlacheck_map_slots_problem& p, const mlacheck_tensors& t) {
+  map_slots({t.positions, static_cast<std::size_t>(p.count)},
+            {t.block_table, static_cast<std::size_t>(p.blocks)}, p.block_size,
+            {t.slots, static_cast<std::size_t>(p.count)});
+}
+
+// ---- The C functions ----
+
+// Calls f with the problem of the operator; false when the problem is of another one.
+template <class F>
+bool visit(const mlacheck_problem* problem, F f) {
+  if (problem->struct_size < sizeof(mlacheck_problem)) return false;
+  switch (problem->op) {
+    case MLACHECK_SPARSE_ATTENTION:
+      f(problem->u.sparse_attention);
+      return true;
+    case MLACHECK_INDEX_SCORES:
+      f(problem->u.index_scores);
+      return true;
+    case MLACHECK_TOP_K:
+      f(problem->u.top_k);
+      return true;
+    case MLACHECK_INDEX_SELECT:
+      f(problem->u.index_select);
+      return true;
+    case MLACHECK_MAP_SLOTS:
+      f(problem->u.map_slots);
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <int Op>
+int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
+  std::string reason;
+  if (problem->op != Op || !visit(problem, [&](const auto& p) { reason = refusal(p); }))
+    reason = fmt::format("op {}: this kernel runs op {}", problem->op, Op);
+  say(why, why_size, reason);
+  return reason.empty() ? 1 : 0;
+}
+
+int workspace_size(const mlacheck_problem*, std::uint64_t* bytes) {
+  *bytes = 0;
+  return 0;
+}
+
+int run_kernel(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void*,
+               std::uint64_t, void*, char* why, std::size_t why_size) {
+  try {
+    return visit(problem, [&](const auto& p) { run(p, *tensors); }) ? 0 : 1;
+  } catch (const std::exception& error) {
+    say(why, why_size, error.what());
+    return 1;
+  }
+}
+
+constexpr mlacheck_conventions kConventions = {
+    .struct_size = sizeof(mlacheck_conventions),
+    .lse_base = MLACHECK_LSE_NATURAL,
+    .lse_empty = MLACHECK_EMPTY_MINUS_INF,
+    .sink_in_lse = 0,
+    .duplicates_once = 0,
+    .row_relative = 0,
+    .any_order = 0,
+    .any_tie = 0,
+    .nan_first = 0,
+    .unmasked_scores = 0,
+    .record_reader = MLACHECK_READ_BF16_SCALE,
+};
+
+// Ordered sums of rounded products (reference/arithmetic/ordered_sum.h).
+constexpr mlacheck_accumulation kProducts = {1, MLACHECK_SUM_LANES16, 0, 25, 1};
+
+// The same as reference_contract() of reference/verdict, which a test compares it with.
+constexpr mlacheck_contract kContract = {
+    .struct_size = sizeof(mlacheck_contract),
+    .tile = 0,
+    .qk = kProducts,
+    .pv = kProducts,
+    .weight_sum = {1, MLACHECK_SUM_LANES16, 0, 25, 0},
+    .index_dot = kProducts,
+    .index_heads = kProducts,
+    .weight_dtype = MLACHECK_F32,
+    .weights_normalised = 0,
+    .sums_rounded = 0,
+    .max_splits = 1,
+    .partial_dtype = MLACHECK_F32,
+    .score_dtype = MLACHECK_F32,
+    .flushes_subnormals = 0,
+    .batch_invariant = 1,
+    .run_deterministic = 1,
+    .weight_scale = 1,
+    .exp_error = 0x1p-22f,
+    .exp_underflow = 0x1p-126f,
+    .log_error = 0x1p-22f,
+    .max_headroom = 0,
+};
+
+template <int Op>
+constexpr mlacheck_kernel reference(const char* name, const char* description) {
+  return {.struct_size = sizeof(mlacheck_kernel),
+          .op = Op,
+          .name = name,
+          .description = description,
+          .memory = MLACHECK_HOST,
+          .reserved = 0,
+          .conventions = kConventions,
+          .contract = kContract,
+          .supports = supports<Op>,
+          .workspace_size = workspace_size,
+          .run = run_kernel};
+}
+
+constexpr mlacheck_kernel kSparseAttention = reference<MLACHECK_SPARSE_ATTENTION>(
+    "sparse_attention", "fp32, bit-explicit; any sizes, rows of f32, f16, bf16");
+constexpr mlacheck_kernel kIndexScores = reference<MLACHECK_INDEX_SCORES>(
+    "index_scores", "fp32, bit-explicit; rows of f32, f16, bf16, e4m3, or index pages");
+constexpr mlacheck_kernel kTopK =
+    reference<MLACHECK_TOP_K>("top_k", "exact, ascending, ties to the lowest index");
+constexpr mlacheck_kernel kIndexSelect = reference<MLACHECK_INDEX_SELECT>(
+    "index_select", "index_scores, then top_k, then slots if asked");
+constexpr mlacheck_kernel kMapSlots =
+    reference<MLACHECK_MAP_SLOTS>("map_slots", "logical positions to slots");
+
+constexpr const mlacheck_kernel* kKernels[] = {&kSparseAttention, &kIndexScores, &kTopK,
+                                               &kIndexSelect, &kMapSlots};
+
+constexpr mlacheck_library kLibrary = {.struct_size = sizeof(mlacheck_library),
+                                       .abi_version = MLACHECK_ABI_VERSION,
+                                       .name = "mlacheck reference",
+                                       .version = MLACHECK_VERSION,
+                                       .kernels = kKernels,
+                                       .kernel_count = std::size(kKernels),
+                                       .reserved = 0};
+
+}  // namespace
+
+extern "C" MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(
+    std::uint32_t abi_version) {
+  return abi_version == MLACHECK_ABI_VERSION ? &kLibrary : nullptr;
+}

@@ -1,0 +1,131 @@
+#include "tools/report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "tools/report_files.h"
+
+namespace mlacheck {
+
+namespace {
+
+bool is_failure(Status status) { return status >= Status::fail; }
+
+bool set_and_not_empty(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+const char* colour_of(Status status) {
+  switch (status) {
+    case Status::pass:
+      return "\x1b[32m";
+    case Status::fail:
+    case Status::crashed:
+      return "\x1b[1;31m";
+    default:
+      return "\x1b[33m";
+  }
+}
+
+// GitHub wants these escaped in the text of a workflow command.
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (char c : text) {
+    if (c == '%')
+      result += "%25";
+    else if (c == '\r')
+      result += "%0D";
+    else if (c == '\n')
+      result += "%0A";
+    else
+      result += c;
+  }
+  return result;
+}
+
+}  // namespace
+
+Report::Report(std::string title, ReportOptions options)
+    : title_(std::move(title)),
+      options_(std::move(options)),
+      terminal_(isatty(STDOUT_FILENO) == 1 && !set_and_not_empty("CI")),
+      colours_(terminal_ && !set_and_not_empty("NO_COLOR")),
+      start_(std::chrono::steady_clock::now()) {}
+
+void Report::clear_line() {
+  if (line_open_) fmt::print("\r\x1b[K");
+  line_open_ = false;
+}
+
+void Report::progress(std::size_t done, std::size_t total, const std::string& what) {
+  if (!terminal_) return;
+  clear_line();
+  if (total > 0)
+    fmt::print("[{}/{}] {}", done, total, what);
+  else
+    fmt::print("[{}] {}", done, what);
+  std::fflush(stdout);
+  line_open_ = true;
+}
+
+void Report::add(CheckResult result) {
+  if (!options_.quiet || result.status != Status::pass) {
+    clear_line();
+    const std::string status = fmt::format("{:<10}", name_of(result.status));
+    fmt::print("{}{}{} {}", colours_ ? colour_of(result.status) : "", status,
+               colours_ ? "\x1b[0m" : "", result.name);
+    if (result.seconds >= 0.05) fmt::print(" ({:.1f} s)", result.seconds);
+    if (!result.detail.empty()) fmt::print("\n           {}", result.detail);
+    if (result.status != Status::pass && !result.repro.empty())
+      fmt::print("\n           repeat: {}", result.repro);
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+  annotate(result);
+  results_.push_back(std::move(result));
+}
+
+void Report::error(const std::string& message) {
+  clear_line();
+  fmt::print(stderr, "mlacheck: {}\n", message);
+  errors_.push_back(message);
+}
+
+void Report::annotate(const CheckResult& result) const {
+  // GitHub shows ten annotations a step.
+  constexpr std::size_t kMost = 10;
+  if (!set_and_not_empty("GITHUB_ACTIONS") || !is_failure(result.status)) return;
+  std::size_t failures = 0;
+  for (const CheckResult& earlier : results_) failures += is_failure(earlier.status) ? 1 : 0;
+  if (failures >= kMost) return;
+  fmt::print("::error title=mlacheck {}::{}\n", name_of(result.status),
+             escaped(fmt::format("{}: {} {}", result.name, result.detail, result.repro)));
+}
+
+int Report::finish() {
+  clear_line();
+  std::map<Status, std::size_t> count;
+  std::vector<Status> statuses;
+  for (const CheckResult& result : results_) {
+    ++count[result.status];
+    statuses.push_back(result.status);
+  }
+  std::string summary;
+  for (const auto& [status, number] : count)
+    summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", number, name_of(status));
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+  if (!errors_.empty())
+    summary += fmt::format("{}{} errors", summary.empty() ? "" : ", ", errors_.size());
+  fmt::print("{}: {} in {:.1f} s\n", title_, summary.empty() ? "no checks" : summary,
+             elapsed.count());
+  if (options_.junit) write_junit(*options_.junit, title_, results_, errors_);
+  if (options_.json) write_json(*options_.json, title_, results_, errors_);
+  return errors_.empty() ? exit_code(statuses) : kExitHarness;
+}
+
+}  // namespace mlacheck

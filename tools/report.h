@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reference/verdict/verdict.h"
+
+namespace mlacheck {
+
+// One line of a run's result.
+struct CheckResult {
+  std::string name;  // "glm5_prefill.h5: output"
+  Status status = Status::pass;
+  std::string detail;  // one line: worst element, bound, budget used, stage; or the reason
+  std::string repro;   // command that repeats this check alone
+  double seconds = 0;
+};
+
+struct ReportOptions {
+  std::optional<std::filesystem::path> junit;  // JUnit XML
+  std::optional<std::filesystem::path> json;   // JSON
+  bool quiet = false;                          // no line for a PASS
+};
+
+// Shows checks as they come and says how it ended: a moving line on a terminal, plain lines in a
+// log. Colours only on a terminal and never with NO_COLOR; GitHub annotations under GITHUB_ACTIONS.
+class Report {
+ public:
+  Report(std::string title, ReportOptions options);
+
+  // What is being worked on; `total` of 0 where the number of checks is not known.
+  void progress(std::size_t done, std::size_t total, const std::string& what);
+  void add(CheckResult result);
+  // Something that is no verdict: a file that cannot be read, say. Goes to stderr; the run ends
+  // with exit code 3.
+  void error(const std::string& message);
+
+  // Prints the summary and writes the files. Returns the exit code. Throws std::system_error naming
+  // the file that cannot be written.
+  int finish();
+
+ private:
+  std::string title_;
+  ReportOptions options_;
+  bool terminal_;
+  bool colours_;
+  bool line_open_ = false;
+  std::chrono::steady_clock::time_point start_;
+  std::vector<CheckResult> results_;
+  std::vector<std::string> errors_;
+
+  void clear_line();
+  void annotate(const CheckResult& result) const;
+};
+
+}  // namespace mlacheck

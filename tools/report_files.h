@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/report.h"
+
+namespace mlacheck {
+
+// Both throw std::system_error naming the file when it cannot be written.
+void write_junit(const std::filesystem::path& path, const std::string& title,
+                 const std::vector<CheckResult>& results, const std::vector<std::string>& errors);
+void write_json(const std::filesystem::path& path, const std::string& title,
+                const std::vector<CheckResult>& results, const std::vector<std::string>& errors);
+
+}  // namespace mlacheck
