@@ -128,6 +128,10 @@ std::vector<Finding> reference_findings(const LayerRecipe& recipe) {
                      attention_layer(c.sizes, c.numerics, c.weights, c.input));
 }
 
+CheckResult to_result(std::string name, const Finding& finding, const std::string& repro) {
+  return {fmt::format("{} {}", name, finding.stage), finding.status, describe(finding), repro, 0};
+}
+
 // ---- Kernels ----
 
 // One kernel's calls on one case: makes them, tells how they ended, judges outputs that can be
@@ -246,8 +250,28 @@ class KernelCheck {
 
 }  // namespace
 
-CheckResult to_result(std::string name, const Finding& finding, const std::string& repro) {
-  return {fmt::format("{} {}", name, finding.stage), finding.status, to_string(finding), repro, 0};
+CheckResult worst_of(std::string name, const std::vector<CheckResult>& results) {
+  CheckResult worst;
+  worst.name = std::move(name);
+  for (const CheckResult& result : results) {
+    worst.seconds = std::max(worst.seconds, result.seconds);
+    worst.repro = result.repro;
+    if (result.status > worst.status) worst.detail.clear();
+    worst.status = std::max(worst.status, result.status);
+    if (result.status == worst.status)
+      worst.detail += fmt::format("{}{}: {}", worst.detail.empty() ? "" : "\n           ",
+                                  result.name, result.detail);
+  }
+  return worst;
+}
+
+std::vector<CheckResult> check_recipe(const Recipe& recipe,
+                                      std::span<const KernelLibrary> libraries) {
+  std::vector<CheckResult> results = {worst_of("reference", check_reference(recipe))};
+  for (const KernelLibrary& library : libraries)
+    if (const std::vector<CheckResult> found = check_kernels(recipe, library); !found.empty())
+      results.push_back(worst_of(library.path().filename().string(), found));
+  return results;
 }
 
 std::vector<CheckResult> check_reference(const Recipe& recipe) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,12 @@
 
 namespace mlacheck {
 
-// The checks of one case, by its recipe.
+// The checks of one case, by its recipe: one result for the reference and for each kernel of the
+// libraries, the worst of their outputs.
+std::vector<CheckResult> check_recipe(const Recipe& recipe,
+                                      std::span<const KernelLibrary> libraries);
+
+// The same, a result for each output.
 
 // The reference against the oracle, by the interval of its own contract; of a layer, stage by
 // stage.
@@ -30,7 +36,7 @@ std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& p
 // another operator".
 std::string support_of(const mlacheck_kernel& kernel, const Recipe& recipe);
 
-// The worst of several findings, each with its own line.
-CheckResult to_result(std::string name, const Finding& finding, const std::string& repro);
+// The worst of several results as one, with the details of those that are as bad.
+CheckResult worst_of(std::string name, const std::vector<CheckResult>& results);
 
 }  // namespace mlacheck

@@ -51,9 +51,10 @@ int run_gate(const GateOptions& options) {
   }
   for (const Recipe& recipe : recipes) {
     report.progress(done++, total, minimal(recipe));
-    for (CheckResult& result : check_reference(recipe)) report.add(std::move(result));
-    for (const KernelLibrary& library : libraries)
-      for (CheckResult& result : check_kernels(recipe, library)) report.add(std::move(result));
+    for (CheckResult& result : check_recipe(recipe, libraries)) {
+      result.name = fmt::format("{}: {}", minimal(recipe), result.name);
+      report.add(std::move(result));
+    }
   }
   report_gpu(options, report);
   return report.finish();

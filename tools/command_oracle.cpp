@@ -78,6 +78,7 @@ void add_oracle(CLI::App& app, Action& action) {
     ReportOptions report;
   };
   auto options = std::make_shared<Options>();
+  options->report.details = true;
   CLI::App* command = app.add_subcommand(
       "oracle", "Compare the layer, stage by stage, with captures of another implementation");
   command

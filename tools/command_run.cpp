@@ -48,6 +48,7 @@ void add_run(CLI::App& app, Action& action) {
     ReportOptions report;
   };
   auto options = std::make_shared<Options>();
+  options->report.details = true;
   CLI::App* command = app.add_subcommand(
       "run", "One case by its recipe: the reference and kernels, stage by stage");
   command

@@ -50,15 +50,10 @@ void check_operator(const std::string& file, const Golden& golden,
   const std::string repro = fmt::format("mlacheck run '{}'", minimal(recipe));
   const Clock::time_point start = Clock::now();
   add_group(report, file + " bits", replay_operator_golden(golden), repro, start);
-  for (CheckResult& result : check_reference(recipe)) {
+  for (CheckResult& result : check_recipe(recipe, options.libraries)) {
     result.name = fmt::format("{} {}", file, result.name);
     report.add(std::move(result));
   }
-  for (const KernelLibrary& library : options.libraries)
-    for (CheckResult& result : check_kernels(recipe, library)) {
-      result.name = fmt::format("{} {}", file, result.name);
-      report.add(std::move(result));
-    }
 }
 
 void check_recording(const std::string& name, const LayerGolden& layer, const LayerStages& stages,
@@ -129,10 +124,8 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
                                     layer.input.forced_indices.value_or(selected));
   const NarrowAttention narrow(attention.problem());
   for (const KernelLibrary& library : options.libraries)
-    for (CheckResult& result : check_attention_kernels(narrow.problem(), library, repro)) {
-      result.name = fmt::format("{} {}", name, result.name);
-      report.add(std::move(result));
-    }
+    report.add(worst_of(fmt::format("{} {}", name, library.path().filename().string()),
+                        check_attention_kernels(narrow.problem(), library, repro)));
 }
 
 }  // namespace

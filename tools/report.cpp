@@ -74,18 +74,16 @@ void Report::progress(std::size_t done, std::size_t total, const std::string& wh
 }
 
 void Report::add(CheckResult result) {
-  if (!options_.quiet || result.status != Status::pass) {
-    clear_line();
-    const std::string status = fmt::format("{:<10}", name_of(result.status));
-    fmt::print("{}{}{} {}", colours_ ? colour_of(result.status) : "", status,
-               colours_ ? "\x1b[0m" : "", result.name);
-    if (result.seconds >= 0.05) fmt::print(" ({:.1f} s)", result.seconds);
-    if (!result.detail.empty()) fmt::print("\n           {}", result.detail);
-    if (result.status != Status::pass && !result.repro.empty())
-      fmt::print("\n           repeat: {}", result.repro);
-    fmt::print("\n");
-    std::fflush(stdout);
-  }
+  clear_line();
+  fmt::print("{}{:<10}{} {}", colours_ ? colour_of(result.status) : "", name_of(result.status),
+             colours_ ? "\x1b[0m" : "", result.name);
+  if (result.seconds >= 0.05) fmt::print(" ({:.1f} s)", result.seconds);
+  const bool passed = result.status == Status::pass;
+  if (!result.detail.empty() && (options_.details || !passed))
+    fmt::print("\n           {}", result.detail);
+  if (!result.repro.empty() && !passed) fmt::print("\n           repeat: {}", result.repro);
+  fmt::print("\n");
+  std::fflush(stdout);
   annotate(result);
   results_.push_back(std::move(result));
 }

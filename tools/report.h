@@ -22,7 +22,7 @@ struct CheckResult {
 struct ReportOptions {
   std::optional<std::filesystem::path> junit;  // JUnit XML
   std::optional<std::filesystem::path> json;   // JSON
-  bool quiet = false;                          // no line for a PASS
+  bool details = false;                        // of a PASS too: worst element, budget used
 };
 
 // Shows checks as they come and says how it ended: a moving line on a terminal, plain lines in a

@@ -46,25 +46,31 @@ int exit_code(std::span<const Status> statuses) {
   return any(Status::pass) ? kExitPass : kExitSkipped;
 }
 
-std::string to_string(const Finding& f) {
-  std::string text = fmt::format("{} {}", name_of(f.status), f.stage);
+std::string describe(const Finding& f) {
+  std::string text;
   if (f.elements > 0) {
     if (f.failed > 0)
-      text += fmt::format(": {} of {} elements outside the proven bound", f.failed, f.elements);
+      text += fmt::format("{} of {} elements outside the proven bound", f.failed, f.elements);
     else if (f.improbable > 0)
-      text += fmt::format(": {} of {} elements outside the statistical bound", f.improbable,
-                          f.elements);
+      text +=
+          fmt::format("{} of {} elements outside the statistical bound", f.improbable, f.elements);
     else
-      text += fmt::format(": {} elements", f.elements);
+      text += fmt::format("{} elements", f.elements);
     if (f.worst[0] >= 0)
       text += fmt::format(
           "; worst {}: got {:.9g}, expected {:.9g} in [{:.9g}, {:.9g}], budget used {:.3g} %",
           coordinates(f.worst), f.got, f.expected, f.low, f.high, 100 * f.ratio);
-    text += fmt::format("; p99.9 {:.3g} %, max {} ulp, max |d| {:.3g}, 1-cos {:.2g}",
-                        100 * f.ratio_p999, f.max_ulp, f.max_abs, f.cosine);
+    if (f.max_ulp > 0)
+      text += fmt::format("; p99.9 {:.3g} %, max {} ulp, max |d| {:.3g}, 1-cos {:.2g}",
+                          100 * f.ratio_p999, f.max_ulp, f.max_abs, f.cosine);
   }
-  if (!f.detail.empty()) text += fmt::format(": {}", f.detail);
+  if (!f.detail.empty()) text += fmt::format("{}{}", text.empty() ? "" : ": ", f.detail);
   return text;
+}
+
+std::string to_string(const Finding& f) {
+  const std::string text = describe(f);
+  return fmt::format("{} {}{}{}", name_of(f.status), f.stage, text.empty() ? "" : ": ", text);
 }
 
 }  // namespace mlacheck

@@ -56,7 +56,8 @@ struct Finding {
       0;  // 1 - 2 <x, y> / (|x|^2 + |y|^2) over finite pairs: for comparison with others only
 };
 
-// One line for humans.
+// One line for humans: everything but status and stage; and with them.
+std::string describe(const Finding& finding);
 std::string to_string(const Finding& finding);
 
 }  // namespace mlacheck
