@@ -1,4 +1,4 @@
-// By hand, about two minutes on two cores:
+// By hand, four minutes of processor time:
 //   MLACHECK_MANUAL=1 ctest -L manual -R exp2_log2_exhaustive
 #include <gtest/gtest.h>
 #include <mpfr.h>
