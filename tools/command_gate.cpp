@@ -38,19 +38,15 @@ int run_gate(const GateOptions& options) {
   const std::filesystem::path folder = options.golden.empty() ? golden_folder() : options.golden;
   std::vector<KernelLibrary> libraries = {KernelLibrary::open(reference_library())};
   for (const std::string& path : options.libraries) libraries.push_back(KernelLibrary::open(path));
-  const std::vector<std::filesystem::path> files = golden_files({folder.string()});
   const std::vector<Recipe> recipes = gate_recipes();
 
   Report report("gate", options.report);
-  if (files.empty()) report.error(fmt::format("{}: holds no golden file", folder.string()));
-  const std::size_t total = files.size() + recipes.size();
+  GoldenCheckOptions golden;
+  golden.libraries = libraries;
+  check_golden_folder(folder, golden, report);
   std::size_t done = 0;
-  for (const std::filesystem::path& file : files) {
-    report.progress(done++, total, file.filename().string());
-    check_golden_file(file, {.checkpoint = {}, .libraries = libraries}, report);
-  }
   for (const Recipe& recipe : recipes) {
-    report.progress(done++, total, minimal(recipe));
+    report.progress(done++, recipes.size(), minimal(recipe));
     for (CheckResult& result : check_recipe(recipe, libraries)) {
       result.name = fmt::format("{}: {}", minimal(recipe), result.name);
       report.add(std::move(result));

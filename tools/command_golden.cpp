@@ -9,6 +9,7 @@
 
 #include "fixtures/golden_diff.h"
 #include "fixtures/golden_file.h"
+#include "fixtures/golden_manifest.h"
 #include "fixtures/recipe.h"
 #include "tools/commands.h"
 #include "tools/golden_checks.h"
@@ -109,8 +110,10 @@ void add_check(CLI::App& golden, Action& action) {
   command->callback([options, &action] {
     action = [options] {
       Report report("golden check", options->report);
+      GoldenCheckOptions check;
+      check.checkpoint = options->checkpoint;
       for (const std::filesystem::path& file : golden_files(options->files))
-        check_golden_file(file, {.checkpoint = options->checkpoint}, report);
+        check_golden_file(file, check, report);
       return report.finish();
     };
   });
@@ -176,6 +179,21 @@ void add_diff(CLI::App& golden, Action& action) {
       [options, &action] { action = [options] { return diff(options->left, options->right); }; });
 }
 
+// ---- manifest ----
+
+void add_manifest(CLI::App& golden, Action& action) {
+  auto folder = std::make_shared<std::filesystem::path>();
+  CLI::App* command = golden.add_subcommand(
+      "manifest", "Write manifest.txt, which the gate holds a folder's golden files to");
+  command->add_option("folder", *folder, "A folder of golden files")->required();
+  command->callback([folder, &action] {
+    action = [folder] {
+      write_manifest(*folder);
+      return kExitPass;
+    };
+  });
+}
+
 }  // namespace
 
 void add_golden(CLI::App& app, Action& action) {
@@ -185,6 +203,7 @@ void add_golden(CLI::App& app, Action& action) {
   add_check(*golden, action);
   add_show(*golden, action);
   add_diff(*golden, action);
+  add_manifest(*golden, action);
 }
 
 }  // namespace mlacheck

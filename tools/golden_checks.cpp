@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <map>
+#include <stdexcept>
 
 #include "fixtures/capture_compare.h"
 #include "fixtures/golden_file.h"
+#include "fixtures/golden_manifest.h"
 #include "fixtures/layer_golden.h"
 #include "fixtures/operator_golden.h"
 #include "reference/verdict/check_layer.h"
@@ -144,11 +146,31 @@ std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& 
   return files;
 }
 
+void check_golden_folder(const std::filesystem::path& folder, const GoldenCheckOptions& options,
+                         Report& report) {
+  const std::map<std::string, std::string> manifest = read_manifest(folder);
+  if (manifest.empty())
+    report.error(fmt::format("{}: names no golden file", (folder / kManifestName).string()));
+  for (const std::filesystem::path& file : golden_files({folder.string()}))
+    if (!manifest.contains(file.filename().string()))
+      report.error(fmt::format("{}: is not in the manifest", file.string()));
+  std::size_t done = 0;
+  for (const auto& [name, digest] : manifest) {
+    report.progress(done++, manifest.size(), name);
+    GoldenCheckOptions one = options;
+    one.digest = digest;
+    check_golden_file(folder / name, one, report);
+  }
+}
+
 void check_golden_file(const std::filesystem::path& path, const GoldenCheckOptions& options,
                        Report& report) {
   const std::string file = path.filename().string();
   try {
     const Golden golden = read_golden(path);
+    if (!options.digest.empty() && golden_digest(golden) != options.digest)
+      throw std::runtime_error(fmt::format("{}: its content is {}, the manifest has {}",
+                                           path.string(), golden_digest(golden), options.digest));
     if (golden.text("kind") == "operator") {
       check_operator(file, golden, options, report);
       return;

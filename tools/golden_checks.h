@@ -16,8 +16,14 @@ std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& 
 
 struct GoldenCheckOptions {
   std::filesystem::path checkpoint;               // of the layers that were captured from one
+  std::string digest;                             // that the content must have, when not empty
   std::span<const KernelLibrary> libraries = {};  // judged on the golden's attention, too
 };
+
+// Every golden file of a folder against its manifest, then each as below. A file that the manifest
+// has and the folder lacks, or the reverse, is an error of the report.
+void check_golden_folder(const std::filesystem::path& folder, const GoldenCheckOptions& options,
+                         Report& report);
 
 // Recomputes what a golden file holds and adds to the report, for an operator's case or for each
 // layer:
