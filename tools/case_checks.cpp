@@ -17,6 +17,7 @@
 #include "reference/verdict/check_sparse_attention.h"
 #include "reference/verdict/top_k_rule.h"
 #include "tools/kernel_bridge.h"
+#include "tools/layer_kernels.h"
 #include "tools/reference_library.h"
 
 namespace mlacheck {
@@ -179,7 +180,7 @@ class KernelCheck {
     if (call)
       add(judge(c, contract_, kernel_.conventions.row_relative != 0, selected_result(*call)));
   }
-  void check(const LayerRecipe&) {}
+  void check(const LayerRecipe&) {}  // check_kernels runs its attention
 
   // Null when the call did not end well; that is then a result already.
   std::unique_ptr<KernelCall> run(const std::function<std::unique_ptr<KernelCall>()>& make) {
@@ -289,6 +290,12 @@ std::vector<CheckResult> check_reference(const Recipe& recipe) {
 
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library) {
   std::vector<CheckResult> results;
+  if (const auto* layer = std::get_if<LayerRecipe>(&recipe)) {
+    const LayerCase c(*layer);
+    return check_layer_kernels(c.sizes, c.numerics, c.input,
+                               attention_layer(c.sizes, c.numerics, c.weights, c.input), library,
+                               repro_of(recipe, &library));
+  }
   for (const mlacheck_kernel* kernel : library.kernels()) {
     if (kernel->op != op_of(recipe)) continue;
     for (CheckResult& result :

@@ -15,6 +15,7 @@
 #include "reference/verdict/check_layer.h"
 #include "tools/case_checks.h"
 #include "tools/golden_sources.h"
+#include "tools/layer_kernels.h"
 
 namespace mlacheck {
 
@@ -71,35 +72,6 @@ void check_recording(const std::string& name, const LayerGolden& layer, const La
   report.add({name + " recording", status, detail, repro, 0});
 }
 
-// The same problem with bf16 queries and rows, where bf16 holds their values: what kernels expect.
-class NarrowAttention {
- public:
-  explicit NarrowAttention(const SparseAttentionProblem& problem) : problem_(problem) {
-    const auto* q = static_cast<const float*>(problem.q.data);
-    const auto* kv = static_cast<const float*>(problem.kv.data);
-    const std::int64_t q_count = problem.tokens * problem.q.token_stride;
-    const std::int64_t kv_count = problem.kv.slots * problem.qk_dim;
-    if (!narrow(q, q_count, q_) || !narrow(kv, kv_count, kv_)) return;
-    problem_.q.data = q_.data();
-    problem_.q.dtype = DType::bf16;
-    problem_.kv = flat_rows(kv_.data(), DType::bf16, problem.kv.slots, problem.qk_dim);
-  }
-  const SparseAttentionProblem& problem() const { return problem_; }
-
- private:
-  static bool narrow(const float* from, std::int64_t count, std::vector<Bf16>& to) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      to.push_back(to_bf16(from[i]));
-      if (to_float(to.back()) != from[i]) return false;
-    }
-    return true;
-  }
-
-  SparseAttentionProblem problem_;
-  std::vector<Bf16> q_;
-  std::vector<Bf16> kv_;
-};
-
 void check_layer_golden(const std::string& file, const std::string& path, const Golden& golden,
                         const GoldenCheckOptions& options, Report& report) {
   const LayerGolden layer = read_layer_golden(golden);
@@ -120,14 +92,10 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
             check_layer(layer.sizes, layer.numerics, weights, layer.input, stages), repro, start);
   if (layer.captured) check_recording(name, layer, stages, repro, report);
 
-  const IndexRows selected{stages.topk_indices.data(), stages.q.rows, stages.topk};
-  const AttentionOperands attention(layer.sizes, layer.numerics, stages.q_latent, stages.q_pe,
-                                    stages.kv, stages.k_pe,
-                                    layer.input.forced_indices.value_or(selected));
-  const NarrowAttention narrow(attention.problem());
   for (const KernelLibrary& library : options.libraries)
-    report.add(worst_of(fmt::format("{} {}", name, library.path().filename().string()),
-                        check_attention_kernels(narrow.problem(), library, repro)));
+    report.add(worst_of(
+        fmt::format("{} {}", name, library.path().filename().string()),
+        check_layer_kernels(layer.sizes, layer.numerics, layer.input, stages, library, repro)));
 }
 
 }  // namespace
