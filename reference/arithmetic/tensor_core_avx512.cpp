@@ -43,7 +43,7 @@ inline __attribute__((always_inline)) F32 narrow(F64 low, F64 high) {
 }  // namespace
 }  // namespace mlacheck::detail
 
-#include "reference/arithmetic/tensor_core_kernel_inl.h"
+#include "reference/arithmetic/tensor_core_kernel.inc"
 
 namespace mlacheck::detail {
 const TensorCoreKernel kAvx512Kernel{unpack, chain};

@@ -1,16 +1,17 @@
 // G products/s of the tensor-core step, one core. "bulk": 64 x 16 x 576, operands prepared before;
 // "tile": one instruction at a time, preparation included, as an emulated warp calls it.
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <random>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "reference/arithmetic/tensor_core.h"
+#include "reference/arithmetic/tensor_core_cases.h"
 #include "reference/arithmetic/tensor_core_slow.h"
-#include "reference/formats/bf16.h"
-#include "reference/formats/e4m3.h"
-#include "reference/formats/f16.h"
 
 namespace mlacheck {
 namespace {
@@ -20,13 +21,7 @@ std::vector<Bits> normal_bits(DType element, std::size_t n, unsigned seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
   std::vector<Bits> bits(n);
-  for (Bits& x : bits) {
-    const float value = normal(engine);
-    if constexpr (sizeof(Bits) == 1)
-      x = to_e4m3_saturating(value).bits;
-    else
-      x = element == DType::f16 ? to_f16(value).bits : to_bf16(value).bits;
-  }
+  for (Bits& x : bits) x = static_cast<Bits>(testing::element_bits(element, normal(engine)));
   return bits;
 }
 
@@ -35,12 +30,30 @@ void count_products(benchmark::State& state, double products) {
       products * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 
+Mma mma_of(const benchmark::State& state) { return testing::kAllMma[state.range(0)]; }
+
+void label(benchmark::State& state, std::string_view variant) {
+  const Mma mma = mma_of(state);
+  state.SetLabel(fmt::format("{} {} {}", name_of(mma.element), name_of(mma.lowering), variant));
+}
+
+// Arguments: instruction, variant.
+void every_variant(benchmark::internal::Benchmark* benchmark) {
+  for (std::int64_t mma = 0; mma < std::ssize(testing::kAllMma); ++mma)
+    for (TensorCoreIsa isa : tensor_core_isas()) benchmark->Args({mma, static_cast<int>(isa)});
+}
+
+void use_variant(benchmark::State& state) {
+  use_tensor_core_isa(static_cast<TensorCoreIsa>(state.range(1)));
+  label(state, name_of(tensor_core_isa()));
+}
+
 template <class Bits>
-void bulk(benchmark::State& state, Mma mma, TensorCoreIsa isa) {
+void run_bulk(benchmark::State& state) {
   constexpr int kRows = 64;
   constexpr int kColumns = 16;
   constexpr int kK = 576;
-  use_tensor_core_isa(isa);
+  const Mma mma = mma_of(state);
   const MmaA a(mma, normal_bits<Bits>(mma.element, kRows * kK, 1).data(), kRows, kK, kK);
   const MmaB b(mma, normal_bits<Bits>(mma.element, kK * kColumns, 2).data(), kK, kColumns,
                kColumns);
@@ -55,8 +68,8 @@ void bulk(benchmark::State& state, Mma mma, TensorCoreIsa isa) {
 }
 
 template <class Bits, int kK, class Instruction>
-void tile(benchmark::State& state, Mma mma, TensorCoreIsa isa, Instruction* instruction) {
-  use_tensor_core_isa(isa);
+void run_tile(benchmark::State& state, Instruction* instruction) {
+  const Mma mma = mma_of(state);
   Bits a[16][kK];
   Bits b[kK][8];
   float c[16][8] = {};
@@ -70,35 +83,25 @@ void tile(benchmark::State& state, Mma mma, TensorCoreIsa isa, Instruction* inst
   count_products(state, 16.0 * 8.0 * kK);
 }
 
-void register_instruction(DType element, Lowering lowering) {
-  const Mma mma{element, lowering};
-  const std::string of = std::string(name_of(element)) + "/" + std::string(name_of(lowering)) + "/";
-  const bool wide = mma_k(mma) == 32;
-  for (TensorCoreIsa isa : tensor_core_isas()) {
-    const std::string name = of + std::string(name_of(isa));
-    benchmark::RegisterBenchmark(("bulk/" + name).c_str(), [=](benchmark::State& state) {
-      wide ? bulk<std::uint8_t>(state, mma, isa) : bulk<std::uint16_t>(state, mma, isa);
-    });
-    benchmark::RegisterBenchmark(("tile/" + name).c_str(), [=](benchmark::State& state) {
-      wide ? tile<std::uint8_t, 32>(state, mma, isa, mma_m16n8k32)
-           : tile<std::uint16_t, 16>(state, mma, isa, mma_m16n8k16);
-    });
-  }
-  benchmark::RegisterBenchmark(("tile/" + of + "slow").c_str(), [=](benchmark::State& state) {
-    wide ? tile<std::uint8_t, 32>(state, mma, TensorCoreIsa::portable, mma_m16n8k32_slow)
-         : tile<std::uint16_t, 16>(state, mma, TensorCoreIsa::portable, mma_m16n8k16_slow);
-  });
+void bulk(benchmark::State& state) {
+  use_variant(state);
+  mma_k(mma_of(state)) == 16 ? run_bulk<std::uint16_t>(state) : run_bulk<std::uint8_t>(state);
 }
+BENCHMARK(bulk)->Apply(every_variant);
 
-const bool kRegistered = [] {
-  for (DType element : {DType::f16, DType::bf16})
-    for (Lowering lowering : {Lowering::hmma16_f25, Lowering::hmma8_f24})
-      register_instruction(element, lowering);
-  for (Lowering lowering :
-       {Lowering::qmma32_f25, Lowering::fp8_emulated_sm90, Lowering::qmma16_f13})
-    register_instruction(DType::e4m3, lowering);
-  return true;
-}();
+void tile(benchmark::State& state) {
+  use_variant(state);
+  mma_k(mma_of(state)) == 16 ? run_tile<std::uint16_t, 16>(state, mma_m16n8k16)
+                             : run_tile<std::uint8_t, 32>(state, mma_m16n8k32);
+}
+BENCHMARK(tile)->Apply(every_variant);
+
+void tile_slow(benchmark::State& state) {
+  label(state, "slow");
+  mma_k(mma_of(state)) == 16 ? run_tile<std::uint16_t, 16>(state, mma_m16n8k16_slow)
+                             : run_tile<std::uint8_t, 32>(state, mma_m16n8k32_slow);
+}
+BENCHMARK(tile_slow)->DenseRange(0, std::ssize(testing::kAllMma) - 1);
 
 }  // namespace
 }  // namespace mlacheck

@@ -13,7 +13,7 @@
 #include "reference/formats/e4m3.h"
 #include "reference/formats/f16.h"
 
-// Tiles for the tests of the tensor-core step.
+// Instructions and tiles for the tests and the benchmark of the tensor-core step.
 namespace mlacheck::testing {
 
 inline constexpr Mma kAllMma[] = {

@@ -28,7 +28,7 @@ struct TensorCoreKernel {
                 std::int64_t instructions, float (&c)[16][8]);
 };
 
-// These two and the baseline are three builds of tensor_core_kernel_inl.h.
+// These two and the baseline are three builds of tensor_core_kernel.inc.
 extern const TensorCoreKernel kPortableKernel;
 #if defined(__x86_64__)
 extern const TensorCoreKernel kAvx2Kernel;

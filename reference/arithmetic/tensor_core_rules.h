@@ -43,7 +43,7 @@ void require_k(Mma mma, int k);
 constexpr int k_at(bool interleaved, int k, int i) {
   if (!interleaved) return i;
   const int half = k / 2;
-  const int j = i % half;
+  const int j = i < half ? i : i - half;
   return 4 * (j / 2) + j % 2 + (i < half ? 0 : 2);
 }
 

@@ -116,8 +116,8 @@ float fused_step(const SlowRules& rules, const std::uint16_t* a, const std::uint
 }
 
 float mma_slow(const SlowRules& rules, const std::uint16_t* a, const std::uint16_t* b, float c) {
-  std::uint16_t ordered_a[32];
-  std::uint16_t ordered_b[32];
+  std::uint16_t ordered_a[32] = {};
+  std::uint16_t ordered_b[32] = {};
   for (int i = 0; i < rules.k; ++i) {
     ordered_a[i] = a[k_at(rules.interleaved, rules.k, i)];
     ordered_b[i] = b[k_at(rules.interleaved, rules.k, i)];
@@ -134,8 +134,8 @@ float mma_slow(const SlowRules& rules, const std::uint16_t* a, const std::uint16
 float mma_slow(Mma mma, const std::uint16_t* a, const std::uint16_t* b, float c) {
   const detail::MmaRules rules = detail::rules_of(mma);
   if (mma.lowering != Lowering::fp8_emulated_sm90) return detail::mma_slow({rules}, a, b, c);
-  std::uint16_t unpacked_a[32];
-  std::uint16_t unpacked_b[32];
+  std::uint16_t unpacked_a[32] = {};
+  std::uint16_t unpacked_b[32] = {};
   for (int k = 0; k < rules.k; ++k) {
     unpacked_a[k] = detail::f16_bits_of_e4m3(static_cast<std::uint8_t>(a[k]));
     unpacked_b[k] = detail::f16_bits_of_e4m3(static_cast<std::uint8_t>(b[k]));
