@@ -61,12 +61,6 @@ void require_input(const ModelSizes& sizes, const LayerNumerics& numerics,
     require_indices("forced_indices", *input.forced_indices, input.first_query_row, queries);
 }
 
-Matrix last_rows(const Matrix& m, std::int64_t rows) {
-  Matrix result(rows, m.cols);
-  std::copy(m.data.end() - std::ssize(result.data), m.data.end(), result.data.begin());
-  return result;
-}
-
 Matrix normed(const LayerNumerics& numerics, const Matrix& x, std::int64_t cols, const Weight& w) {
   const Matrix weight = widen(w);
   Matrix y(x.rows, cols);

@@ -1,7 +1,6 @@
 #include "reference/layer/indexer.h"
 
 #include <cmath>
-#include <cstring>
 #include <span>
 
 #include "reference/layer/index_operands.h"
@@ -42,12 +41,6 @@ Matrix normed_keys(const ModelSizes& sizes, const LayerNumerics& numerics,
                numerics.activations, row);
   }
   return k;
-}
-
-Matrix last_rows(const Matrix& m, std::int64_t rows) {
-  Matrix result(rows, m.cols);
-  std::memcpy(result.data.data(), m.row(m.rows - rows), result.data.size() * sizeof(float));
-  return result;
 }
 
 }  // namespace

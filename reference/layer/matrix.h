@@ -19,4 +19,13 @@ struct Matrix {
   const float* row(std::int64_t r) const { return data.data() + r * cols; }
 };
 
+// The last `rows` rows of m.
+inline Matrix last_rows(const Matrix& m, std::int64_t rows) {
+  Matrix result;
+  result.rows = rows;
+  result.cols = m.cols;
+  result.data.assign(m.data.end() - rows * m.cols, m.data.end());
+  return result;
+}
+
 }  // namespace mlacheck
