@@ -59,7 +59,6 @@ void set_special_values_apart(SparseAttentionOracle& oracle) {
 }
 
 RowKind kind_of(const SparseAttentionOracle& oracle, std::int64_t h) {
-  if (oracle.keys == 0) return RowKind::empty;
   const auto scores = oracle.score.row(h).array();
   if (scores.isNaN().any() || (scores == kInfinity).any()) return RowKind::nan;
   return (scores == -kInfinity).all() ? RowKind::no_weight : RowKind::finite;
@@ -140,6 +139,46 @@ void attend(SparseAttentionOracle& oracle, const RowMatrix& weight_error) {
   oracle.weight_squares = oracle.weight.cwiseAbs2().rowwise().sum();
 }
 
+// A token whose rows are all empty: what stays where no key is present.
+SparseAttentionOracle empty_rows(const SparseAttentionProblem& problem, std::int64_t t) {
+  const std::int64_t heads = problem.heads;
+  SparseAttentionOracle oracle;
+  oracle.length = problem.topk_length != nullptr ? problem.topk_length[t] : problem.topk;
+  oracle.qk_dim = problem.qk_dim;
+  oracle.dot_scale = std::abs(static_cast<double>(problem.sm_scale));
+  for (RowMatrix* per_column : {&oracle.mean, &oracle.magnitude, &oracle.squares, &oracle.radius})
+    *per_column = RowMatrix::Zero(heads, problem.v_dim);
+  oracle.value_sum = Eigen::ArrayXd::Zero(problem.v_dim);
+  for (Eigen::ArrayXd* per_head :
+       {&oracle.weight_squares, &oracle.score_spread, &oracle.max_logit_radius, &oracle.weight_sum,
+        &oracle.lse_radius, &oracle.largest_gauge})
+    *per_head = Eigen::ArrayXd::Zero(heads);
+  oracle.max_logit = oracle.lse = oracle.sink = Eigen::ArrayXd::Constant(heads, -kInfinity);
+  if (problem.attn_sink != nullptr)
+    oracle.sink = Eigen::Map<const Eigen::ArrayXf>(problem.attn_sink, heads).cast<double>();
+  oracle.sink_factor = Eigen::ArrayXd::Ones(heads);
+  oracle.kind.assign(static_cast<std::size_t>(heads), RowKind::empty);
+  oracle.weight = RowMatrix::Zero(heads, 0);
+  return oracle;
+}
+
+// Scores, their gauges, and the values.
+void score_keys(const SparseAttentionProblem& problem, std::int64_t t,
+                std::span<const std::int32_t> slots, SparseAttentionOracle& oracle) {
+  const RowMatrix q = load_queries(problem, t);
+  const RowMatrix k = load_keys(problem, slots);
+  oracle.keys = k.rows();
+  oracle.value = k.leftCols(problem.v_dim);
+  set_special_values_apart(oracle);
+  oracle.score.noalias() = q * k.transpose();
+  oracle.score *= static_cast<double>(problem.sm_scale);
+  const RowMatrix k_magnitude = k.cwiseAbs();
+  oracle.gauge.noalias() = q.cwiseAbs() * k_magnitude.transpose();
+  oracle.largest_gauge =
+      oracle.gauge.array().isFinite().select(oracle.gauge, 0.0).rowwise().maxCoeff();
+  oracle.gauge *= oracle.dot_scale;
+}
+
 }  // namespace
 
 double oracle_score_error(std::int64_t qk_dim) { return fp64_gamma(qk_dim + 2); }
@@ -149,40 +188,15 @@ SparseAttentionOracle sparse_attention_oracle(const SparseAttentionProblem& prob
   require_valid(problem);
   detail::require(t >= 0 && t < problem.tokens, "token: expected 0 .. {}, got {}",
                   problem.tokens - 1, t);
+  SparseAttentionOracle oracle = empty_rows(problem, t);
   const std::vector<std::int32_t> slots = attended_slots(problem, t, duplicates);
-  const std::int64_t heads = problem.heads;
-  SparseAttentionOracle oracle;
-  oracle.keys = std::ssize(slots);
-  oracle.length = problem.topk_length != nullptr ? problem.topk_length[t] : problem.topk;
-  oracle.qk_dim = problem.qk_dim;
-  oracle.dot_scale = std::abs(static_cast<double>(problem.sm_scale));
+  if (slots.empty()) return oracle;
+  score_keys(problem, t, slots, oracle);
 
-  const RowMatrix q = load_queries(problem, t);
-  const RowMatrix k = load_keys(problem, slots);
-  oracle.value = k.leftCols(problem.v_dim);
-  oracle.score.noalias() = q * k.transpose();
-  oracle.score *= static_cast<double>(problem.sm_scale);
-  const RowMatrix k_magnitude = k.cwiseAbs();
-  oracle.gauge.noalias() = q.cwiseAbs() * k_magnitude.transpose();
-  oracle.largest_gauge = Eigen::ArrayXd::Zero(heads);
-  if (oracle.keys > 0)
-    oracle.largest_gauge =
-        oracle.gauge.array().isFinite().select(oracle.gauge, 0.0).rowwise().maxCoeff();
-  oracle.gauge *= oracle.dot_scale;
-  set_special_values_apart(oracle);
-
-  oracle.weight = RowMatrix::Zero(heads, oracle.keys);
-  RowMatrix weight_error = RowMatrix::Zero(heads, oracle.keys);
-  for (Eigen::ArrayXd* per_head :
-       {&oracle.score_spread, &oracle.max_logit_radius, &oracle.weight_sum, &oracle.lse_radius})
-    *per_head = Eigen::ArrayXd::Zero(heads);
-  oracle.max_logit = oracle.lse = Eigen::ArrayXd::Constant(heads, -kInfinity);
-  oracle.sink = Eigen::ArrayXd::Constant(heads, -kInfinity);
-  oracle.sink_factor = Eigen::ArrayXd::Ones(heads);
-  oracle.kind.resize(static_cast<std::size_t>(heads));
-  for (std::int64_t h = 0; h < heads; ++h) {
+  oracle.weight = RowMatrix::Zero(problem.heads, oracle.keys);
+  RowMatrix weight_error = RowMatrix::Zero(problem.heads, oracle.keys);
+  for (std::int64_t h = 0; h < problem.heads; ++h) {
     const RowKind kind = oracle.kind[static_cast<std::size_t>(h)] = kind_of(oracle, h);
-    if (problem.attn_sink != nullptr) oracle.sink[h] = static_cast<double>(problem.attn_sink[h]);
     if (kind != RowKind::finite) continue;
     Eigen::ArrayXd error(oracle.keys);
     softmax(oracle, h, error);
@@ -191,7 +205,7 @@ SparseAttentionOracle sparse_attention_oracle(const SparseAttentionProblem& prob
   }
   attend(oracle, weight_error);
 #pragma omp parallel for
-  for (std::int64_t h = 0; h < heads; ++h)
+  for (std::int64_t h = 0; h < problem.heads; ++h)
     if (oracle.kind[static_cast<std::size_t>(h)] == RowKind::finite) join_equal_scores(oracle, h);
   return oracle;
 }

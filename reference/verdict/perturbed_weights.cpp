@@ -65,7 +65,6 @@ PerturbedWeights perturbed_weights(const SparseAttentionOracle& oracle,
   const ArrayXd zeros = ArrayXd::Zero(heads);
   PerturbedWeights result{
       RowMatrix::Zero(heads, oracle.keys), zeros, ArrayXd::Ones(heads), zeros, zeros, zeros};
-#pragma omp parallel for
   for (std::int64_t h = 0; h < heads; ++h)
     if (oracle.kind[static_cast<std::size_t>(h)] == RowKind::finite)
       perturb(oracle, contract, h, result);

@@ -132,7 +132,6 @@ SparseAttentionInterval sparse_attention_interval(const SparseAttentionOracle& o
       std::vector<ElementBound>(static_cast<std::size_t>(heads))};
   const PerturbedWeights weights = perturbed_weights(oracle, contract);
   const RowMatrix moved = moved_means(oracle, weights);
-#pragma omp parallel for
   for (std::int64_t h = 0; h < heads; ++h)
     if (oracle.kind[static_cast<std::size_t>(h)] == RowKind::finite)
       bound_row(oracle, contract, weights, moved, h, lambda, interval);
