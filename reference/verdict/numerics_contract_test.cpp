@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "reference/arithmetic/exp2.h"
 #include "reference/arithmetic/log2.h"
 #include "reference/arithmetic/ordered_sum.h"
+#include "reference/arithmetic/tensor_core.h"
+#include "reference/formats/bf16.h"
 #include "reference/oracle/test_problem.h"
 
 namespace mlacheck {
@@ -61,6 +65,51 @@ TEST(Accumulation, CoversOrderedSums) {
   }
   EXPECT_LT(worst, statistical(sum, 576, 0, kLambda));
   EXPECT_GT(worst, 0.01 * statistical(sum, 576, 0, kLambda));
+}
+
+// 36 tensor-core steps, as a query-key product of 576 dimensions takes.
+TEST(Accumulation, CoversTensorCoreSums) {
+  constexpr Mma kMma{DType::bf16, Lowering::hmma16_f25};
+  const Accumulation truncating{.block = 16, .rounding = Rounding::toward_zero};
+  const testing::CounterRandom random{5};
+  float c[16][8] = {};
+  double exact[16][8] = {}, gauge[16][8] = {};
+  std::uint64_t draw = 0;
+  for (int step = 0; step < 36; ++step) {
+    std::uint16_t a[16][16], b[16][8];
+    for (auto& row : a)
+      for (std::uint16_t& x : row) x = to_bf16(static_cast<float>(random.uniform(draw++))).bits;
+    for (auto& row : b)
+      for (std::uint16_t& x : row) x = to_bf16(static_cast<float>(random.normal(draw++))).bits;
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 8; ++j)
+        for (int k = 0; k < 16; ++k) {
+          const double product = static_cast<double>(to_float(Bf16{a[i][k]})) *
+                                 static_cast<double>(to_float(Bf16{b[k][j]}));
+          exact[i][j] += product;
+          gauge[i][j] += std::abs(product);
+        }
+    mma_m16n8k16(kMma, a, b, c, c);
+  }
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 8; ++j)
+      EXPECT_LE(std::abs(static_cast<double>(c[i][j]) - exact[i][j]),
+                statistical(truncating, 576, 0, kLambda) * gauge[i][j]);
+}
+
+// 16 products that lose almost 2^-25 of the accumulator each: more than truncation alone explains.
+TEST(Accumulation, NeedsTheAlignmentLoss) {
+  std::uint16_t a[16][16], b[16][8];
+  for (auto& row : a)
+    for (std::uint16_t& x : row) x = to_bf16(0x1.fcp-13f).bits;
+  for (auto& row : b)
+    for (std::uint16_t& x : row) x = to_bf16(0x1p-12f).bits;
+  float c[16][8];
+  for (auto& row : c) std::fill(std::begin(row), std::end(row), 1.0f);
+  mma_m16n8k16({DType::bf16, Lowering::hmma16_f25}, a, b, c, c);
+  const double error = std::abs(static_cast<double>(c[0][0]) - (1 + 16 * 0x1.fcp-25));
+  EXPECT_GT(error, 3 * step_error({.rounding = Rounding::toward_zero}));
+  EXPECT_LE(error, step_error({.block = 16, .rounding = Rounding::toward_zero}));
 }
 
 TEST(ReferenceContract, CoversExp2AndLog2) {
