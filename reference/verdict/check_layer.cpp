@@ -1,11 +1,14 @@
 #include "reference/verdict/check_layer.h"
 
+#include <array>
 #include <cmath>
 #include <span>
 
 #include "reference/layer/index_operands.h"
 #include "reference/layer/linear.h"
+#include "reference/operators/require.h"
 #include "reference/oracle/stages.h"
+#include "reference/verdict/bits.h"
 #include "reference/verdict/check_index_scores.h"
 #include "reference/verdict/check_sparse_attention.h"
 #include "reference/verdict/stage_interval.h"
@@ -39,12 +42,25 @@ class LayerCheck {
             rope_table(sizes.rope, sizes.qk_rope_head_dim, input.positions, numerics.rope_table)) {}
 
   std::vector<Finding> run() {
-    projections();
-    norms();
-    rope();
-    absorption();
-    if (!input_.shared_indices) indexer();
+    const DType dtype = numerics_.activations;
+    const std::int64_t queries = input_.hidden.rows - first_;
+    linear("layer.q_a", query_rows(), queries, weights_.q_a_proj, dtype, stages_.q_a);
+    norm("layer.q_resid", stages_.q_a, weights_.q_a_layernorm, stages_.q_resid);
+    linear("layer.kv_a", input_.hidden.data, input_.hidden.rows, weights_.kv_a_proj_with_mqa, dtype,
+           stages_.kv_a);
+    norm("layer.kv", stages_.kv_a, weights_.kv_a_layernorm, stages_.kv);
+    rope("layer.k_pe", stages_.kv_a, sizes_.latent_head_dim(), 0, stages_.k_pe);
+    linear("layer.q", stages_.q_resid.data, queries, weights_.q_b_proj, dtype, stages_.q);
+    absorbed_queries();
+    rope("layer.q_pe", stages_.q, sizes_.qk_head_dim(), first_, stages_.q_pe);
+    if (input_.shared_indices)
+      shared_selection(*input_.shared_indices);
+    else
+      indexer();
     attention();
+    expanded_values();
+    linear("layer.output", stages_.attn_output.data, queries, weights_.o_proj, dtype,
+           stages_.output);
     return std::move(findings_);
   }
 
@@ -53,22 +69,16 @@ class LayerCheck {
     return {input_.hidden.row(first_), size((input_.hidden.rows - first_) * input_.hidden.cols)};
   }
 
+  static void require_size(const char* stage, std::size_t got, std::int64_t expected) {
+    detail::require(got == size(expected), "{}: expected {} elements, got {}", stage, expected,
+                    got);
+  }
+
   void linear(const char* stage, std::span<const float> x, std::int64_t rows, const Weight& w,
               DType dtype, const Matrix& got) {
     const StageOracle oracle = linear_oracle(x, rows, w.data, w.dtype, w.rows);
     findings_.push_back(
         check_stage(stage, oracle, linear_error(products_, w.cols), dtype, got.data, got.cols));
-  }
-
-  void projections() {
-    const DType dtype = numerics_.activations;
-    const std::int64_t queries = input_.hidden.rows - first_;
-    linear("layer.q_a", query_rows(), queries, weights_.q_a_proj, dtype, stages_.q_a);
-    linear("layer.kv_a", input_.hidden.data, input_.hidden.rows, weights_.kv_a_proj_with_mqa, dtype,
-           stages_.kv_a);
-    linear("layer.q", stages_.q_resid.data, queries, weights_.q_b_proj, dtype, stages_.q);
-    linear("layer.output", stages_.attn_output.data, queries, weights_.o_proj, dtype,
-           stages_.output);
   }
 
   void norm(const char* stage, const Matrix& x, const Weight& w, const Matrix& got) {
@@ -81,11 +91,6 @@ class LayerCheck {
     findings_.push_back(check_stage(
         stage, oracle, rms_norm_error(squares, weight.cols, numerics_.rms_norm_roundings == 2),
         numerics_.activations, got.data, got.cols));
-  }
-
-  void norms() {
-    norm("layer.q_resid", stages_.q_a, weights_.q_a_layernorm, stages_.q_resid);
-    norm("layer.kv", stages_.kv_a, weights_.kv_a_layernorm, stages_.kv);
   }
 
   // RoPE on the last qk_rope_head_dim of every head_dim elements of x.
@@ -104,40 +109,47 @@ class LayerCheck {
                                     numerics_.activations, got.data, got.cols));
   }
 
-  void rope() {
-    rope("layer.k_pe", stages_.kv_a, sizes_.latent_head_dim(), 0, stages_.k_pe);
-    rope("layer.q_pe", stages_.q, sizes_.qk_head_dim(), first_, stages_.q_pe);
+  // Rows [h * (nope + v), ...) of W_kvb: W_UK [nope, latent] and W_UV [v, latent] of head h.
+  std::vector<float> kv_b_of(std::int64_t h) const {
+    const std::int64_t rows = sizes_.qk_nope_head_dim + sizes_.v_head_dim;
+    std::vector<float> head(size(rows * sizes_.kv_lora_rank));
+    widen_rows(weights_.kv_b_proj, h * rows, rows, head.data());
+    return head;
   }
 
-  // Per head h, rows [begin, begin + inner or outer) of W_kvb: W_UK transposed, or W_UV.
-  void absorption() {
+  void absorbed_queries() {
     const std::int64_t heads = sizes_.num_attention_heads;
     const std::int64_t nope = sizes_.qk_nope_head_dim;
-    const std::int64_t value = sizes_.v_head_dim;
     const std::int64_t latent = sizes_.kv_lora_rank;
-    const std::int64_t rows = stages_.q.rows;
-    StageOracle queries = empty_oracle(rows * heads * latent);
-    StageOracle outputs = empty_oracle(rows * heads * value);
-    std::vector<float> head(size((nope + value) * latent));
+    StageOracle oracle = empty_oracle(stages_.q.rows * heads * latent);
     std::vector<float> transposed(size(nope * latent));
     for (std::int64_t h = 0; h < heads; ++h) {
-      widen_rows(weights_.kv_b_proj, h * (nope + value), nope + value, head.data());
+      const std::vector<float> head = kv_b_of(h);
       for (std::int64_t j = 0; j < nope; ++j)
         for (std::int64_t c = 0; c < latent; ++c)
           transposed[size(c * nope + j)] = head[size(j * latent + c)];
-      place(queries,
+      place(oracle,
             head_oracle(stages_.q, h, sizes_.qk_head_dim(), nope, transposed.data(), latent), h,
             heads, latent);
-      place(outputs,
-            head_oracle(stages_.attn_latent, h, latent, latent, head.data() + nope * latent, value),
-            h, heads, value);
     }
-    findings_.push_back(check_stage("layer.q_latent", queries, linear_error(products_, nope),
-                                    numerics_.activations, stages_.q_latent.data,
-                                    stages_.q_latent.cols));
-    findings_.push_back(check_stage("layer.attn_output", outputs, linear_error(products_, latent),
+    findings_.push_back(check_stage("layer.q_latent", oracle, linear_error(products_, nope),
+                                    numerics_.activations, stages_.q_latent.data, heads * latent));
+  }
+
+  void expanded_values() {
+    const std::int64_t heads = sizes_.num_attention_heads;
+    const std::int64_t value = sizes_.v_head_dim;
+    const std::int64_t latent = sizes_.kv_lora_rank;
+    StageOracle oracle = empty_oracle(stages_.q.rows * heads * value);
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const std::vector<float> head = kv_b_of(h);
+      const float* w_uv = head.data() + sizes_.qk_nope_head_dim * latent;
+      place(oracle, head_oracle(stages_.attn_latent, h, latent, latent, w_uv, value), h, heads,
+            value);
+    }
+    findings_.push_back(check_stage("layer.attn_output", oracle, linear_error(products_, latent),
                                     numerics_.activations, stages_.attn_output.data,
-                                    stages_.attn_output.cols));
+                                    heads * value));
   }
 
   static StageOracle empty_oracle(std::int64_t n) {
@@ -188,6 +200,8 @@ class LayerCheck {
     NumericsContract contract = reference_contract();
     if (numerics_.index_reduction == HeadReduction::sequential)
       contract.index_heads.order = SumOrder::sequential;
+    require_size("layer.index_scores", stages_.index_scores.data.size(),
+                 queries * input_.hidden.rows);
     Finding scores =
         check_index_scores(operands.problem(), contract, stages_.index_scores.data.data());
     scores.stage = "layer.index_scores";
@@ -224,16 +238,25 @@ class LayerCheck {
                                     stages_.index_weights.data, stages_.index_weights.cols));
   }
 
+  // A shared layer's selection is the one that it was given.
+  void shared_selection(const IndexRows& given) {
+    require_size("layer.topk_indices", stages_.topk_indices.size(), given.rows * given.width);
+    const std::array<std::int64_t, 2> shape = {given.rows, given.width};
+    findings_.push_back(compare_bits("layer.topk_indices", given.data, stages_.topk_indices.data(),
+                                     DType::i32, shape));
+  }
+
   // Every row's selection is the exact top-k of its own scores; the worst row stands for all.
   void selection(const NumericsContract& contract) {
+    require_size("layer.topk_indices", stages_.topk_indices.size(),
+                 stages_.index_scores.rows * stages_.topk);
     Finding worst;
     worst.stage = "layer.topk_indices";
     for (std::int64_t r = 0; r < stages_.index_scores.rows; ++r) {
       Finding row = check_top_k_of_own_scores(
           {stages_.topk_indices.data() + r * stages_.topk, size(stages_.topk)}, 0,
           {stages_.index_scores.row(r), size(first_ + r + 1)}, contract);
-      worst.elements += row.elements;
-      worst.failed += row.failed;
+      worst.elements += stages_.topk;
       if (row.status <= worst.status) continue;
       worst.status = row.status;
       worst.detail = "row " + std::to_string(r) + ": " + row.detail;
@@ -247,8 +270,12 @@ class LayerCheck {
     const IndexRows selected{stages_.topk_indices.data(), stages_.q.rows, stages_.topk};
     const AttentionOperands operands(sizes_, numerics_, stages_.q_latent, stages_.q_pe, stages_.kv,
                                      stages_.k_pe, input_.forced_indices.value_or(selected));
+    const SparseAttentionProblem& p = operands.problem();
+    require_size("layer.attn_latent", stages_.attn_latent.data.size(),
+                 p.tokens * p.heads * p.v_dim);
+    require_size("layer.lse", stages_.lse.data.size(), p.tokens * p.heads);
     const std::vector<Finding> findings = check_sparse_attention(
-        operands.problem(), reference_contract(numerics_.activations, numerics_.softmax_weights),
+        p, reference_contract(numerics_.activations, numerics_.softmax_weights),
         {stages_.attn_latent.data.data(), stages_.lse.data.data(), nullptr});
     for (Finding finding : findings) {
       finding.stage = finding.stage == "sparse_attention.lse" ? "layer.lse" : "layer.attn_latent";
