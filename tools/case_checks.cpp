@@ -254,6 +254,10 @@ class KernelCheck {
 CheckResult worst_of(std::string name, const std::vector<CheckResult>& results) {
   CheckResult worst;
   worst.name = std::move(name);
+  if (results.empty()) {
+    worst.status = Status::skipped;
+    worst.detail = "has no kernel for this operator";
+  }
   for (const CheckResult& result : results) {
     worst.seconds = std::max(worst.seconds, result.seconds);
     worst.repro = result.repro;
@@ -270,8 +274,7 @@ std::vector<CheckResult> check_recipe(const Recipe& recipe,
                                       std::span<const KernelLibrary> libraries) {
   std::vector<CheckResult> results = {worst_of("reference", check_reference(recipe))};
   for (const KernelLibrary& library : libraries)
-    if (const std::vector<CheckResult> found = check_kernels(recipe, library); !found.empty())
-      results.push_back(worst_of(library.path().filename().string(), found));
+    results.push_back(worst_of(library.path().filename().string(), check_kernels(recipe, library)));
   return results;
 }
 
@@ -327,7 +330,7 @@ std::string support_of(const mlacheck_kernel& kernel, const Recipe& recipe) {
   else
     call = make_call(problem_of(TopKCase(std::get<TopKRecipe>(recipe))));
   char why[512] = "";
-  if (kernel.supports(&call->header().problem, why, sizeof(why)) != 0) return "supports it";
+  if (kernel.supports(&call->problem(), why, sizeof(why)) != 0) return "supports it";
   return fmt::format("refuses: {}", why);
 }
 

@@ -45,10 +45,8 @@ int capture(const CaptureOptions& options) {
     golden = capture_recipe(parse_recipe(options.recipe));
   else if (!options.recording.empty())
     golden = capture_recording(options.recording, options.dtype);
-  else if (!options.checkpoint.directory.empty())
-    golden = capture_checkpoint(options.checkpoint);
   else
-    throw std::invalid_argument("golden capture: give one of --recipe, --recording, --checkpoint");
+    golden = capture_checkpoint(options.checkpoint);
   write_golden(options.out, golden);
   fmt::print("{}: {} datasets, content {}\n", options.out.string(), golden.datasets.size(),
              golden_digest(golden).substr(0, 16));

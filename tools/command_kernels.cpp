@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -41,9 +42,11 @@ void show(const mlacheck_kernel& kernel) {
   if (kernel.op == MLACHECK_TOP_K || kernel.op == MLACHECK_INDEX_SELECT)
     fmt::print("    order {}, ties {}\n", conventions.any_order != 0 ? "any" : "ascending",
                conventions.any_tie != 0 ? "any" : "to the lowest index");
-  fmt::print("    promises: {}{}\n",
-             contract.run_deterministic != 0 ? "same bits from run to run" : "none",
-             contract.batch_invariant != 0 ? ", batch invariance" : "");
+  std::vector<const char*> promises;
+  if (contract.run_deterministic != 0) promises.push_back("same bits from run to run");
+  if (contract.batch_invariant != 0) promises.push_back("batch invariance");
+  fmt::print("    promises: {}\n",
+             promises.empty() ? "none" : fmt::format("{}", fmt::join(promises, ", ")));
 }
 
 }  // namespace

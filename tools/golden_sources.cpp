@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -141,19 +141,6 @@ std::int64_t full_layer_before(const ModelSizes& sizes, std::int64_t layer) {
   return layer;
 }
 
-// Runs the layer and, when it shares its indices, the full one before it first.
-LayerStages run(LayerGolden& golden, const LayerWeights& weights,
-                const std::function<LayerWeights(std::int64_t)>& weights_of_layer) {
-  const std::int64_t full = full_layer_before(golden.sizes, golden.layer);
-  if (full != golden.layer) {
-    LayerStages before =
-        attention_layer(golden.sizes, golden.numerics, weights_of_layer(full), golden.input);
-    golden.shared_indices = std::move(before.topk_indices);
-    golden.input.shared_indices = view(golden.shared_indices, before.q.rows);
-  }
-  return attention_layer(golden.sizes, golden.numerics, weights, golden.input);
-}
-
 }  // namespace
 
 Golden capture_checkpoint(const CheckpointRequest& request) {
@@ -184,9 +171,15 @@ Golden capture_checkpoint(const CheckpointRequest& request) {
     const LayerWeights weights = load_checkpoint_layer(checkpoint, sizes, number);
     for (const ExpectedTensor& tensor : expected_tensors(sizes, is_full_index_layer(sizes, number)))
       layer.weights_sha256.emplace_back(tensor.name, sha256_of(weights.*tensor.member));
-    const LayerStages stages = run(layer, weights, [&](std::int64_t l) {
-      return load_checkpoint_layer(checkpoint, sizes, l);
-    });
+    if (const std::int64_t full = full_layer_before(sizes, number); full != number) {
+      LayerInput earlier = read_input(request.inputs, sizes, full);
+      round_to_activations(layer.numerics, earlier.hidden);
+      LayerStages stages = attention_layer(sizes, layer.numerics,
+                                           load_checkpoint_layer(checkpoint, sizes, full), earlier);
+      layer.shared_indices = std::move(stages.topk_indices);
+      layer.input.shared_indices = view(layer.shared_indices, stages.q.rows);
+    }
+    const LayerStages stages = attention_layer(sizes, layer.numerics, weights, layer.input);
     layers.push_back(make_layer_golden(layer, stages));
   }
   return join_layers(layers);
@@ -253,13 +246,18 @@ LayerWeights weights_of(const LayerGolden& layer, const std::filesystem::path& c
     throw std::invalid_argument("was made from a checkpoint: give its directory with --checkpoint");
   SafetensorsCheckpoint files(checkpoint);
   LayerWeights weights = load_checkpoint_layer(files, layer.sizes, layer.layer);
+  const std::map<std::string, std::string> digests(layer.weights_sha256.begin(),
+                                                   layer.weights_sha256.end());
   for (const ExpectedTensor& tensor :
-       expected_tensors(layer.sizes, is_full_index_layer(layer.sizes, layer.layer)))
-    for (const auto& [name, digest] : layer.weights_sha256)
-      if (name == tensor.name && digest != sha256_of(weights.*tensor.member))
-        throw CheckpointError(checkpoint,
-                              fmt::format("{}: is not the tensor that the golden was made from",
-                                          tensor_name(layer.layer, name)));
+       expected_tensors(layer.sizes, is_full_index_layer(layer.sizes, layer.layer))) {
+    const auto digest = digests.find(tensor.name);
+    if (digest == digests.end())
+      throw std::invalid_argument(fmt::format("has no attribute weights_sha256.{}", tensor.name));
+    if (digest->second != sha256_of(weights.*tensor.member))
+      throw CheckpointError(checkpoint,
+                            fmt::format("{}: is not the tensor that the golden was made from",
+                                        tensor_name(layer.layer, tensor.name)));
+  }
   return weights;
 }
 

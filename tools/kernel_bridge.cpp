@@ -256,7 +256,7 @@ std::unique_ptr<KernelCall> make_call(const TopKProblem& p) {
 }
 
 SparseAttentionResult attention_result(const KernelCall& call) {
-  const mlacheck_sparse_attention_problem& p = call.header().problem.u.sparse_attention;
+  const mlacheck_sparse_attention_problem& p = call.problem().u.sparse_attention;
   SparseAttentionResult result;
   result.out.resize(static_cast<std::size_t>(p.tokens * p.heads * p.v_dim));
   load_row(call.tensor(CallTensor::out).data(), dtype_of(p.out_dtype),

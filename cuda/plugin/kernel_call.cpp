@@ -44,47 +44,60 @@ std::string_view tensor_name(CallTensor tensor) {
 
 KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
                        std::span<const Output> outputs) {
-  CallHeader header = {};
-  header.problem = problem;
+  layout_.problem = problem;
   bytes_ = aligned(sizeof(CallHeader));
   const auto place = [&](CallTensor tensor, std::size_t bytes) {
     bytes_ += kGuard;
-    header.pieces[static_cast<std::size_t>(tensor)] = {bytes_, bytes};
+    layout_.pieces[static_cast<std::size_t>(tensor)] = {bytes_, bytes};
     bytes_ += aligned(bytes) + kGuard;
   };
   for (const Input& input : inputs) place(input.tensor, input.bytes.size());
   for (const Output& output : outputs) place(output.tensor, output.bytes);
 
   file_descriptor_ = memfd_create("mlacheck-call", MFD_CLOEXEC);
-  if (file_descriptor_ < 0 || ftruncate(file_descriptor_, static_cast<off_t>(bytes_)) != 0)
-    throw std::system_error(errno, std::generic_category(),
+  // Reserved now: a page that is missing later would be a SIGBUS.
+  int error = file_descriptor_ < 0
+                  ? errno
+                  : posix_fallocate(file_descriptor_, 0, static_cast<off_t>(bytes_));
+  void* block = MAP_FAILED;
+  if (error == 0) {
+    block = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_descriptor_, 0);
+    if (block == MAP_FAILED) error = errno;
+  }
+  if (error != 0) {
+    release();
+    throw std::system_error(error, std::generic_category(),
                             fmt::format("shared memory of {} bytes for a kernel call", bytes_));
-  void* block = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_descriptor_, 0);
-  if (block == MAP_FAILED)
-    throw std::system_error(errno, std::generic_category(),
-                            fmt::format("shared memory of {} bytes for a kernel call", bytes_));
+  }
   block_ = static_cast<std::byte*>(block);
 
   std::fill(block_, block_ + bytes_, kGuardByte);
-  std::memcpy(block_, &header, sizeof(header));
+  std::memcpy(block_, &layout_, sizeof(layout_));
   for (const Input& input : inputs) {
-    std::byte* start = block_ + header.pieces[static_cast<std::size_t>(input.tensor)].offset;
-    std::copy(input.bytes.begin(), input.bytes.end(), start);
-    input_hashes_[static_cast<std::size_t>(input.tensor)] = hash_of_inputs(input.tensor);
+    const std::size_t i = static_cast<std::size_t>(input.tensor);
+    std::copy(input.bytes.begin(), input.bytes.end(), block_ + layout_.pieces[i].offset);
+    input_hashes_[i] = hash_of_inputs(input.tensor);
   }
   for (const Output& output : outputs) {
-    std::byte* start = block_ + header.pieces[static_cast<std::size_t>(output.tensor)].offset;
+    std::byte* start = block_ + layout_.pieces[static_cast<std::size_t>(output.tensor)].offset;
     std::fill(start, start + output.bytes, poison(output.tensor));
   }
 }
 
-KernelCall::~KernelCall() {
+KernelCall::~KernelCall() { release(); }
+
+void KernelCall::release() {
   if (block_ != nullptr) munmap(block_, bytes_);
   if (file_descriptor_ >= 0) close(file_descriptor_);
 }
 
+std::string KernelCall::message() const {
+  const char* text = shared().message;
+  return {text, strnlen(text, sizeof(CallHeader::message))};
+}
+
 std::span<const std::byte> KernelCall::tensor(CallTensor tensor) const {
-  const CallHeader::Piece& piece = header().pieces[static_cast<std::size_t>(tensor)];
+  const CallHeader::Piece& piece = layout_.pieces[static_cast<std::size_t>(tensor)];
   return {block_ + piece.offset, piece.bytes};
 }
 
@@ -97,7 +110,7 @@ std::vector<std::string> KernelCall::trespasses() const {
   std::vector<std::string> found;
   for (std::size_t i = 0; i < kCallTensors; ++i) {
     const auto name = static_cast<CallTensor>(i);
-    const CallHeader::Piece& piece = header().pieces[i];
+    const CallHeader::Piece& piece = layout_.pieces[i];
     if (piece.offset == 0) continue;
     const std::byte* start = block_ + piece.offset;
     if (!untouched(start - kGuard, start))

@@ -79,15 +79,23 @@ class KernelCall {
   KernelCall& operator=(const KernelCall&) = delete;
 
   int file_descriptor() const { return file_descriptor_; }
-  const CallHeader& header() const { return *reinterpret_cast<const CallHeader*>(block_); }
+  const mlacheck_problem& problem() const { return layout_.problem; }
+  // What the other process says of its call. Nothing in it can be trusted but for showing it.
+  CallStatus status() const { return shared().status; }
+  double seconds() const { return shared().seconds; }
+  std::string message() const;
   std::span<const std::byte> tensor(CallTensor tensor) const;
 
   // What a finished call did that it must not: "wrote outside lse", "changed its input q".
   std::vector<std::string> trespasses() const;
 
  private:
+  const CallHeader& shared() const { return *reinterpret_cast<const CallHeader*>(block_); }
   std::uint64_t hash_of_inputs(CallTensor tensor) const;
+  void release();
 
+  // As it was laid out: a kernel that writes wildly can reach the copy in shared memory.
+  CallHeader layout_ = {};
   int file_descriptor_ = -1;
   std::byte* block_ = nullptr;
   std::size_t bytes_ = 0;

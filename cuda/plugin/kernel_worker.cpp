@@ -84,6 +84,8 @@ class Workspace {
   std::byte* start_;
 };
 
+constexpr std::uint64_t kLargestWorkspace = std::uint64_t{1} << 34;
+
 CallStatus make_call(std::byte* block, CallHeader& header, const std::filesystem::path& path,
                      const std::string& name) {
   const KernelLibrary library = KernelLibrary::open(path);
@@ -98,6 +100,11 @@ CallStatus make_call(std::byte* block, CallHeader& header, const std::filesystem
   std::uint64_t workspace_bytes = 0;
   if (kernel.workspace_size(&header.problem, &workspace_bytes) != 0) {
     set_message(header, "workspace_size failed on a problem that it supports");
+    return CallStatus::failed;
+  }
+  if (workspace_bytes > kLargestWorkspace) {
+    set_message(header, fmt::format("asks for a workspace of {} bytes, at most {} are given",
+                                    workspace_bytes, kLargestWorkspace));
     return CallStatus::failed;
   }
   Workspace workspace(workspace_bytes);
@@ -128,6 +135,7 @@ CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target,
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork of a kernel worker");
   if (child == 0) {
     fcntl(call.file_descriptor(), F_SETFD, 0);  // survives the exec of this child alone
+    dup2(STDERR_FILENO, STDOUT_FILENO);         // what a kernel prints is no part of the report
     execv(program.c_str(), const_cast<char* const*>(arguments.data()));
     _exit(127);
   }
@@ -150,22 +158,21 @@ CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target,
   }
 
   using Kind = CallOutcome::Kind;
-  const CallHeader& header = call.header();
-  const std::string message(header.message, strnlen(header.message, sizeof(header.message)));
+  const std::string message = call.message();
   if (WIFSIGNALED(status))
     return {Kind::crashed,
             fmt::format("killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))),
             0};
-  if (WEXITSTATUS(status) == 127 && header.status == CallStatus::pending)
+  if (WEXITSTATUS(status) == 127 && call.status() == CallStatus::pending)
     return {Kind::failed, fmt::format("cannot start the worker program {}", program), 0};
-  switch (header.status) {
+  switch (call.status()) {
     case CallStatus::done:
-      if (WEXITSTATUS(status) == 0) return {Kind::done, "", header.seconds};
+      if (WEXITSTATUS(status) == 0) return {Kind::done, "", call.seconds()};
       break;
     case CallStatus::refused:
       return {Kind::refused, message.empty() ? "gave no reason" : message, 0};
     case CallStatus::failed:
-      return {Kind::failed, message.empty() ? "gave no reason" : message, header.seconds};
+      return {Kind::failed, message.empty() ? "gave no reason" : message, call.seconds()};
     case CallStatus::pending:
       break;
   }
