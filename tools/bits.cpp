@@ -3,15 +3,18 @@
 // architecture can be held to the same bits.
 //
 //   mlacheck_bits FILE [--threads N]            0: all agree, 1: some differ, 2: usage, 3:
-//   unreadable file mlacheck_bits FILE --write [--threads N]    recomputes the hashes of the file's
-//   recipes and replaces the file
+//                                               unreadable file
+//   mlacheck_bits FILE --write [--threads N]    recomputes the file's hashes, adds the tables that
+//                                               it lacks, and replaces it
 
 #include <omp.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -21,6 +24,8 @@
 
 #include "fixtures/case.h"
 #include "fixtures/recipe.h"
+#include "reference/arithmetic/tensor_core.h"
+#include "tools/bit_tables.h"
 
 namespace {
 
@@ -33,13 +38,20 @@ struct Options {
 };
 
 struct Entry {
-  std::string hash;
-  Recipe recipe;
+  std::string hash;  // empty: not known yet
+  std::string line;  // what follows the hash, in canonical form
+  std::string shown;
+  std::function<std::vector<Tensor>()> run;
+  bool tensor_core = false;  // to be run under every TensorCoreIsa
 };
 
+constexpr std::string_view kTable = "table ";
+
 constexpr std::string_view kHead =
-    "# XXH3-128 of everything that the reference returns, and the recipe in canonical form.\n"
-    "# Checked and rewritten by mlacheck_bits.\n";
+    "# XXH3-128 of everything that the reference returns, and the recipe in canonical form; or of "
+    "a "
+    "table\n"
+    "# (tools/bit_tables.cpp), by name. Checked and rewritten by mlacheck_bits.\n";
 
 Options parse_options(const std::vector<std::string_view>& arguments) {
   Options options;
@@ -64,7 +76,29 @@ Options parse_options(const std::vector<std::string_view>& arguments) {
   return options;
 }
 
-// Lines "<hash> <recipe>"; # begins a comment. A recipe without a hash is one to be written.
+Entry entry_of(std::string hash, const BitTable& table) {
+  const std::string line = fmt::format("{}{}", kTable, table.name);
+  return {std::move(hash), line, line, [&table] { return table.make(table); }, table.tensor_core};
+}
+
+Entry entry_of(std::string hash, const Recipe& recipe) {
+  return {std::move(hash), canonical(recipe), minimal(recipe),
+          [recipe] { return run_reference(recipe); }};
+}
+
+// "<hash> <recipe>", "<hash> table <name>", or either without its hash.
+Entry parse_entry(std::string_view line) {
+  const bool bare = line.starts_with("mlacheck") || line.starts_with(kTable);
+  if (!bare && line.find(' ') != 32)
+    throw std::invalid_argument("expected a hash and a recipe or table");
+  std::string hash(bare ? "" : line.substr(0, 32));
+  if (!bare) line.remove_prefix(33);
+  if (line.starts_with(kTable))
+    return entry_of(std::move(hash), bit_table(line.substr(kTable.size())));
+  return entry_of(std::move(hash), parse_recipe(line));
+}
+
+// The file's lines (# begins a comment) and, without a hash, the tables that it lacks.
 std::vector<Entry> read_entries(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw std::runtime_error(fmt::format("{}: cannot be opened", path));
@@ -72,45 +106,59 @@ std::vector<Entry> read_entries(const std::string& path) {
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     if (line.empty() || line[0] == '#') continue;
-    const bool bare = line.starts_with("mlacheck");
-    const std::size_t space = bare ? 0 : line.find(' ');
-    if (space == std::string::npos || (!bare && space != 32))
-      throw std::runtime_error(fmt::format("{}:{}: expected a hash and a recipe", path, number));
     try {
-      entries.push_back(
-          {line.substr(0, space), parse_recipe(std::string_view(line).substr(space))});
+      entries.push_back(parse_entry(line));
     } catch (const std::invalid_argument& error) {
       throw std::runtime_error(fmt::format("{}:{}: {}", path, number, error.what()));
     }
   }
   if (entries.empty()) throw std::runtime_error(fmt::format("{}: holds no recipe", path));
+  for (const BitTable& table : bit_tables()) {
+    Entry entry = entry_of("", table);
+    const bool listed = std::any_of(entries.begin(), entries.end(),
+                                    [&](const Entry& other) { return other.line == entry.line; });
+    if (!listed) entries.push_back(std::move(entry));
+  }
   return entries;
+}
+
+bool check(const Entry& entry, std::string_view isa) {
+  const std::string hash = hash_of(entry.run());
+  fmt::print("{} {} {} {}{}\n", hash == entry.hash ? "PASS" : "FAIL",
+             entry.hash.empty() ? "none" : entry.hash, hash, entry.shown, isa);
+  return hash == entry.hash;
 }
 
 int check(const std::vector<Entry>& entries) {
   int failures = 0;
   const auto start = std::chrono::steady_clock::now();
   for (const Entry& entry : entries) {
-    const std::string hash = hash_of(run_reference(entry.recipe));
-    const bool pass = hash == entry.hash;
+    bool pass = true;
+    if (entry.tensor_core)
+      for (const TensorCoreIsa isa : tensor_core_isas()) {
+        use_tensor_core_isa(isa);
+        pass &= check(entry, fmt::format(" {}", name_of(isa)));
+      }
+    else
+      pass = check(entry, "");
     failures += pass ? 0 : 1;
-    fmt::print("{} {} {} {}\n", pass ? "PASS" : "FAIL", entry.hash, hash, minimal(entry.recipe));
   }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  fmt::print("{} of {} recipes agree, {} threads, {:.1f} s\n", std::ssize(entries) - failures,
-             entries.size(), omp_get_max_threads(), elapsed.count());
+  fmt::print("{} of {} recipes and tables agree, {} threads, {:.1f} s\n",
+             std::ssize(entries) - failures, entries.size(), omp_get_max_threads(),
+             elapsed.count());
   return failures == 0 ? 0 : 1;
 }
 
 int write(const std::string& path, const std::vector<Entry>& entries) {
   std::string text(kHead);
   for (const Entry& entry : entries)
-    text += fmt::format("{} {}\n", hash_of(run_reference(entry.recipe)), canonical(entry.recipe));
+    text += fmt::format("{} {}\n", hash_of(entry.run()), entry.line);
   std::ofstream file(path, std::ios::trunc);
   file << text;
   file.close();
   if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path));
-  fmt::print("{}: {} recipes written\n", path, entries.size());
+  fmt::print("{}: {} recipes and tables written\n", path, entries.size());
   return 0;
 }
 
