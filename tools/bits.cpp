@@ -2,8 +2,8 @@
 // differ. It needs no library but OpenMP, so that every compiler, optimisation level and
 // architecture can be held to the same bits.
 //
-//   mlacheck_bits FILE [--threads N]            0: all agree, 1: some differ, 2: usage, 3:
-//                                               unreadable file
+//   mlacheck_bits FILE [--threads N]            0: all agree, 1: some differ, 2: usage,
+//                                               3: unreadable file
 //   mlacheck_bits FILE --write [--threads N]    recomputes the file's hashes, adds the tables that
 //                                               it lacks, and replaces it
 
@@ -48,10 +48,8 @@ struct Entry {
 constexpr std::string_view kTable = "table ";
 
 constexpr std::string_view kHead =
-    "# XXH3-128 of everything that the reference returns, and the recipe in canonical form; or of "
-    "a "
-    "table\n"
-    "# (tools/bit_tables.cpp), by name. Checked and rewritten by mlacheck_bits.\n";
+    "# XXH3-128 of everything that the reference returns for a recipe, here in canonical form, or\n"
+    "# of a table (tools/bit_tables.cpp). Checked and rewritten by mlacheck_bits.\n";
 
 Options parse_options(const std::vector<std::string_view>& arguments) {
   Options options;
