@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cuda/plugin/kernel_library.h"
-#include "tools/case_checks.h"
 #include "tools/commands.h"
+#include "tools/kernel_checks.h"
 #include "tools/reference_library.h"
 
 namespace mlacheck {

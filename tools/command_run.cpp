@@ -9,6 +9,7 @@
 #include "fixtures/recipe.h"
 #include "tools/case_checks.h"
 #include "tools/commands.h"
+#include "tools/kernel_checks.h"
 #include "tools/report_options.h"
 
 namespace mlacheck {

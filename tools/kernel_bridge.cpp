@@ -108,7 +108,7 @@ std::int64_t query_bytes(const QueryView& q, std::int64_t tokens, std::int64_t h
 
 std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
                                            const mlacheck_cache& cache, const void* rows,
-                                           std::int64_t row_bytes) {
+                                           std::int64_t row_bytes, bool batch_invariant) {
   mlacheck_problem problem = problem_of(MLACHECK_SPARSE_ATTENTION);
   mlacheck_sparse_attention_problem& a = problem.u.sparse_attention;
   a.tokens = p.tokens;
@@ -126,6 +126,7 @@ std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
   a.has_topk_length = p.topk_length != nullptr ? 1 : 0;
   a.has_attn_sink = p.attn_sink != nullptr ? 1 : 0;
   a.wants_max_logit = 1;
+  a.batch_invariant = batch_invariant ? 1 : 0;
 
   Parts parts;
   parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.qk_dim));
@@ -139,6 +140,67 @@ std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
   parts.output(CallTensor::max_logit, p.tokens * p.heads, sizeof(float));
   return parts.call(problem);
 }
+
+// A problem on the case's cache: its own 656-byte records where it has them.
+std::unique_ptr<KernelCall> case_call(const SparseAttentionCase& attention,
+                                      const SparseAttentionProblem& problem, bool batch_invariant) {
+  const SparseAttentionRecipe& recipe = attention.recipe;
+  if (recipe.kv != KvFormat::record656)
+    return attention_call(problem, cache_of(problem.kv), problem.kv.data,
+                          extent(problem.kv, problem.qk_dim), batch_invariant);
+  const Tensor& records = attention.inputs[1];
+  mlacheck_cache cache = {};
+  cache.format = MLACHECK_CACHE_FP8_656;
+  cache.dtype = MLACHECK_E4M3;
+  cache.slots = recipe.slots;
+  cache.page_size =
+      recipe.page_size == 0 ? std::max<std::int64_t>(recipe.slots, 1) : recipe.page_size;
+  cache.row_stride = kv_record_656::kBytes;
+  cache.page_stride = (cache.page_size + recipe.page_gap) * cache.row_stride;
+  return attention_call(problem, cache, records.bytes.data(), std::ssize(records.bytes),
+                        batch_invariant);
+}
+
+// What index_scores and index_select read.
+struct ScoreCall {
+  explicit ScoreCall(const IndexScoresProblem& p)
+      : first(static_cast<std::size_t>(p.tokens), 0),
+        last(static_cast<std::size_t>(p.tokens), static_cast<std::int32_t>(p.key_count)) {
+    scores.tokens = p.tokens;
+    scores.heads = p.heads;
+    scores.dim = p.dim;
+    scores.key_count = p.key_count;
+    scores.q_token_stride = p.q.token_stride;
+    scores.q_head_stride = p.q.head_stride;
+    scores.score_stride = p.key_count;
+    scores.block_table_stride = p.block_table_stride;
+    scores.keys = cache_of(p.keys);
+    scores.q_dtype = dtype_of(p.q.dtype);
+    scores.has_block_table = p.block_table != nullptr ? 1 : 0;
+    scores.has_request = p.request != nullptr ? 1 : 0;
+    // The ABI has both ends of a range or neither.
+    const bool has_range = p.key_begin != nullptr || p.key_end != nullptr;
+    scores.has_key_range = has_range ? 1 : 0;
+
+    std::int64_t requests = 1;
+    for (std::int64_t t = 0; p.request != nullptr && t < p.tokens; ++t)
+      requests = std::max<std::int64_t>(requests, p.request[t] + 1);
+    parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.dim));
+    parts.input(CallTensor::cache, p.keys.data, extent(p.keys, p.dim));
+    parts.input(CallTensor::weights, p.weights, p.tokens * p.heads);
+    parts.input(CallTensor::block_table, p.block_table, requests * p.block_table_stride);
+    parts.input(CallTensor::request, p.request, p.tokens);
+    if (!has_range) return;
+    parts.input(CallTensor::range_begin, p.key_begin != nullptr ? p.key_begin : first.data(),
+                p.tokens);
+    parts.input(CallTensor::range_end, p.key_end != nullptr ? p.key_end : last.data(), p.tokens);
+  }
+
+  mlacheck_index_scores_problem scores = {};
+  std::vector<std::int32_t> first;
+  std::vector<std::int32_t> last;
+  Parts parts;
+};
 
 template <class T>
 std::vector<T> copy_of(const KernelCall& call, CallTensor tensor) {
@@ -188,53 +250,52 @@ NumericsContract contract_of(const mlacheck_kernel& kernel) {
 }
 
 std::unique_ptr<KernelCall> make_call(const SparseAttentionProblem& p) {
-  return attention_call(p, cache_of(p.kv), p.kv.data, extent(p.kv, p.qk_dim));
+  return attention_call(p, cache_of(p.kv), p.kv.data, extent(p.kv, p.qk_dim), false);
 }
 
 std::unique_ptr<KernelCall> make_call(const SparseAttentionCase& attention) {
-  const SparseAttentionRecipe& recipe = attention.recipe;
-  if (recipe.kv != KvFormat::record656) return make_call(attention.problem);
-  const Tensor& records = attention.inputs[1];
-  mlacheck_cache cache = {};
-  cache.format = MLACHECK_CACHE_FP8_656;
-  cache.dtype = MLACHECK_E4M3;
-  cache.slots = recipe.slots;
-  cache.page_size =
-      recipe.page_size == 0 ? std::max<std::int64_t>(recipe.slots, 1) : recipe.page_size;
-  cache.row_stride = kv_record_656::kBytes;
-  cache.page_stride = (cache.page_size + recipe.page_gap) * cache.row_stride;
-  return attention_call(attention.problem, cache, records.bytes.data(), std::ssize(records.bytes));
+  return case_call(attention, attention.problem, false);
+}
+
+std::unique_ptr<KernelCall> make_batch_invariant_call(const SparseAttentionCase& attention) {
+  return case_call(attention, attention.problem, true);
+}
+
+std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention, std::int64_t t) {
+  SparseAttentionProblem row = attention.problem;
+  row.tokens = 1;
+  row.q.data = static_cast<const std::byte*>(row.q.data) +
+               t * row.q.token_stride * static_cast<std::int64_t>(size_of(row.q.dtype));
+  row.indices += t * row.index_stride;
+  if (row.topk_length != nullptr) row.topk_length += t;
+  return case_call(attention, row, true);
 }
 
 std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& p) {
+  ScoreCall call(p);
   mlacheck_problem problem = problem_of(MLACHECK_INDEX_SCORES);
-  mlacheck_index_scores_problem& s = problem.u.index_scores;
-  s.tokens = p.tokens;
-  s.heads = p.heads;
-  s.dim = p.dim;
-  s.key_count = p.key_count;
-  s.q_token_stride = p.q.token_stride;
-  s.q_head_stride = p.q.head_stride;
-  s.score_stride = p.key_count;
-  s.block_table_stride = p.block_table_stride;
-  s.keys = cache_of(p.keys);
-  s.q_dtype = dtype_of(p.q.dtype);
-  s.has_block_table = p.block_table != nullptr ? 1 : 0;
-  s.has_request = p.request != nullptr ? 1 : 0;
-  s.has_key_range = p.key_begin != nullptr ? 1 : 0;
+  problem.u.index_scores = call.scores;
+  call.parts.output(CallTensor::scores_out, p.tokens * p.key_count, sizeof(float));
+  return call.parts.call(problem);
+}
 
-  std::int64_t requests = 1;
-  for (std::int64_t t = 0; p.request != nullptr && t < p.tokens; ++t)
-    requests = std::max<std::int64_t>(requests, p.request[t] + 1);
+std::unique_ptr<KernelCall> make_select_call(const IndexScoresProblem& p, std::int64_t k) {
+  ScoreCall call(p);
+  mlacheck_problem problem = problem_of(MLACHECK_INDEX_SELECT);
+  problem.u.index_select.scores = call.scores;
+  problem.u.index_select.k = k;
+  call.parts.output(CallTensor::selected, p.tokens * k, sizeof(std::int32_t));
+  return call.parts.call(problem);
+}
+
+std::unique_ptr<KernelCall> make_map_slots_call(const IndexScoresProblem& p,
+                                                const std::vector<std::int32_t>& positions) {
+  mlacheck_problem problem = problem_of(MLACHECK_MAP_SLOTS);
+  problem.u.map_slots = {std::ssize(positions), p.block_table_stride, p.block_size};
   Parts parts;
-  parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.dim));
-  parts.input(CallTensor::cache, p.keys.data, extent(p.keys, p.dim));
-  parts.input(CallTensor::weights, p.weights, p.tokens * p.heads);
-  parts.input(CallTensor::block_table, p.block_table, requests * p.block_table_stride);
-  parts.input(CallTensor::request, p.request, p.tokens);
-  parts.input(CallTensor::range_begin, p.key_begin, p.tokens);
-  parts.input(CallTensor::range_end, p.key_end, p.tokens);
-  parts.output(CallTensor::scores_out, p.tokens * p.key_count, sizeof(float));
+  parts.input(CallTensor::positions, positions.data(), std::ssize(positions));
+  parts.input(CallTensor::block_table, p.block_table, p.block_table_stride);
+  parts.output(CallTensor::slots, std::ssize(positions), sizeof(std::int32_t));
   return parts.call(problem);
 }
 
@@ -272,6 +333,10 @@ std::vector<float> scores_result(const KernelCall& call) {
 
 std::vector<std::int32_t> selected_result(const KernelCall& call) {
   return copy_of<std::int32_t>(call, CallTensor::selected);
+}
+
+std::vector<std::int32_t> slots_result(const KernelCall& call) {
+  return copy_of<std::int32_t>(call, CallTensor::slots);
 }
 
 }  // namespace mlacheck

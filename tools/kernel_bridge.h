@@ -24,6 +24,17 @@ std::unique_ptr<KernelCall> make_call(const SparseAttentionProblem& problem);
 std::unique_ptr<KernelCall> make_call(const SparseAttentionCase& attention);
 std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& problem);
 
+// The same call in the batch-invariant mode, of all rows or of row t alone.
+std::unique_ptr<KernelCall> make_batch_invariant_call(const SparseAttentionCase& attention);
+std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention, std::int64_t t);
+
+// The k best keys of every row, as logical keys.
+std::unique_ptr<KernelCall> make_select_call(const IndexScoresProblem& problem, std::int64_t k);
+
+// Positions through row 0 of the problem's block table.
+std::unique_ptr<KernelCall> make_map_slots_call(const IndexScoresProblem& problem,
+                                                const std::vector<std::int32_t>& positions);
+
 // One row of scores each; rows `columns` apart.
 struct TopKProblem {
   std::int64_t rows = 0;
@@ -39,5 +50,6 @@ std::unique_ptr<KernelCall> make_call(const TopKProblem& problem);
 SparseAttentionResult attention_result(const KernelCall& call);
 std::vector<float> scores_result(const KernelCall& call);
 std::vector<std::int32_t> selected_result(const KernelCall& call);
+std::vector<std::int32_t> slots_result(const KernelCall& call);
 
 }  // namespace mlacheck

@@ -1,7 +1,7 @@
 #include "tools/layer_kernels.h"
 
 #include "reference/formats/bf16.h"
-#include "tools/case_checks.h"
+#include "tools/kernel_checks.h"
 
 namespace mlacheck {
 

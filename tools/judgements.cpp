@@ -1,0 +1,81 @@
+#include "tools/judgements.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <utility>
+
+#include "fixtures/fills/error_class.h"
+#include "fixtures/recipe.h"
+#include "reference/verdict/check_sparse_attention.h"
+#include "reference/verdict/top_k_rule.h"
+
+namespace mlacheck {
+
+std::string repro_of(const Recipe& recipe, const KernelLibrary* library) {
+  std::string command = fmt::format("mlacheck run '{}'", minimal(recipe));
+  if (library != nullptr) command += fmt::format(" --kernel {}", library->path().string());
+  return command;
+}
+
+// A case that could show no error proves nothing by passing.
+void distrust(CheckResult& result, const Recipe& recipe) {
+  if (result.status == Status::pass && shown_by(recipe).empty()) {
+    result.status = Status::mistrusted;
+    result.detail = "this case can show no class of error; " + result.detail;
+  }
+}
+
+std::vector<Finding> judge(const SparseAttentionProblem& problem, NumericsContract contract,
+                           const SparseAttentionResult& result) {
+  contract.out_dtype = problem.out_dtype;
+  return check_sparse_attention(problem, contract,
+                                {result.out.data(), result.lse.data(), result.max_logit.data()});
+}
+
+TopKProblem problem_of(const TopKCase& c) {
+  const auto ints = [&](std::size_t i) {
+    return reinterpret_cast<const std::int32_t*>(c.inputs[i].bytes.data());
+  };
+  return {c.recipe.tokens, c.recipe.scores,
+          c.recipe.topk,   reinterpret_cast<const float*>(c.inputs[0].bytes.data()),
+          ints(1),         ints(2)};
+}
+
+// The worst of all rows stands for them.
+Finding worst_row(const char* stage, const std::vector<Finding>& rows) {
+  Finding worst;
+  std::int64_t elements = 0;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    elements += rows[row].elements;
+    if (rows[row].status <= worst.status) continue;
+    worst = rows[row];
+    worst.detail = fmt::format("row {}: {}", row, rows[row].detail);
+  }
+  worst.stage = stage;
+  worst.elements = elements;
+  return worst;
+}
+
+// Scores are given, so the selection must be exact.
+std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, bool row_relative,
+                           const std::vector<std::int32_t>& selected) {
+  const TopKProblem p = problem_of(c);
+  std::vector<Finding> rows;
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    const std::int64_t begin = p.row_begin[row];
+    const std::span<const float> scores(p.scores + row * p.columns + begin,
+                                        static_cast<std::size_t>(p.row_end[row] - begin));
+    rows.push_back(
+        check_top_k_of_own_scores({selected.data() + row * p.k, static_cast<std::size_t>(p.k)},
+                                  row_relative ? 0 : begin, scores, contract));
+    rows.back().elements = p.k;
+  }
+  return {worst_row("top_k", rows)};
+}
+
+CheckResult to_result(std::string name, const Finding& finding, const std::string& repro) {
+  return {fmt::format("{} {}", name, finding.stage), finding.status, describe(finding), repro, 0};
+}
+
+}  // namespace mlacheck

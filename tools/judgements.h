@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cuda/plugin/kernel_library.h"
+#include "fixtures/case.h"
+#include "reference/verdict/numerics_contract.h"
+#include "reference/verdict/verdict.h"
+#include "tools/kernel_bridge.h"
+#include "tools/report.h"
+
+namespace mlacheck {
+
+// What the checks of the reference and of kernels share.
+
+// The command that repeats a case, with a kernel library or without (null).
+std::string repro_of(const Recipe& recipe, const KernelLibrary* library);
+
+// A case that could show no error proves nothing by passing: MISTRUSTED.
+void distrust(CheckResult& result, const Recipe& recipe);
+
+// The worst of all rows stands for them.
+Finding worst_row(const char* stage, const std::vector<Finding>& rows);
+
+CheckResult to_result(std::string name, const Finding& finding, const std::string& repro);
+
+// The case's arrays as a problem.
+TopKProblem problem_of(const TopKCase& c);
+
+// Outputs under a contract; its out_dtype is the problem's.
+std::vector<Finding> judge(const SparseAttentionProblem& problem, NumericsContract contract,
+                           const SparseAttentionResult& result);
+
+// Scores are given, so the selection must be exact. row_relative: indices count from a row's begin.
+std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, bool row_relative,
+                           const std::vector<std::int32_t>& selected);
+
+}  // namespace mlacheck

@@ -1,0 +1,285 @@
+#include "tools/kernel_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <variant>
+
+#include "cuda/plugin/kernel_worker.h"
+#include "fixtures/case.h"
+#include "reference/operators/map_slots.h"
+#include "reference/verdict/bits.h"
+#include "reference/verdict/check_index_scores.h"
+#include "reference/verdict/top_k_rule.h"
+#include "tools/judgements.h"
+#include "tools/kernel_bridge.h"
+#include "tools/layer_kernels.h"
+#include "tools/reference_library.h"
+
+namespace mlacheck {
+
+namespace {
+
+// Long enough for the largest recipe on a slow machine, short enough for a night's fuzzing.
+constexpr std::chrono::seconds kKernelTimeout{300};
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+// Whether a kernel of this operator is judged on this recipe: index_select and map_slots on index_scores' own. A
+// layer's is the business of layer_kernels.h.
+bool is_for(std::int32_t op, const Recipe& recipe) {
+  if (std::holds_alternative<SparseAttentionRecipe>(recipe)) return op == MLACHECK_SPARSE_ATTENTION;
+  if (std::holds_alternative<IndexScoresRecipe>(recipe))
+    return op == MLACHECK_INDEX_SCORES || op == MLACHECK_INDEX_SELECT || op == MLACHECK_MAP_SLOTS;
+  return std::holds_alternative<TopKRecipe>(recipe) && op == MLACHECK_TOP_K;
+}
+
+// Selections take a quarter of the keys.
+std::int64_t selected_keys(const IndexScoresProblem& problem) {
+  return std::max<std::int64_t>(problem.key_count / 4, 1);
+}
+
+// The positions that map_slots is tried on: all keys, out of order, absent and past the table.
+std::vector<std::int32_t> positions_of(const IndexScoresProblem& problem) {
+  std::vector<std::int32_t> positions = {-1, static_cast<std::int32_t>(problem.key_count - 1)};
+  for (std::int64_t s = 0; s < problem.key_count; ++s)
+    positions.push_back(static_cast<std::int32_t>(s));
+  positions.push_back(static_cast<std::int32_t>(problem.block_table_stride * problem.block_size));
+  return positions;
+}
+
+// The call that a kernel of `op` gets on a recipe of index_scores.
+std::unique_ptr<KernelCall> index_call(std::int32_t op, const IndexScoresProblem& problem) {
+  if (op == MLACHECK_INDEX_SELECT) return make_select_call(problem, selected_keys(problem));
+  if (op == MLACHECK_MAP_SLOTS) return make_map_slots_call(problem, positions_of(problem));
+  return make_call(problem);
+}
+
+// One kernel's calls on one case: makes them, tells how they ended, judges outputs that can be
+// judged.
+class KernelCheck {
+ public:
+  KernelCheck(const KernelLibrary& library, const mlacheck_kernel& kernel, std::string repro)
+      : kernel_(kernel),
+        contract_(contract_of(kernel)),
+        target_{library.path(), kernel.name, this_program()},
+        name_(fmt::format("{}:{}", library.path().filename().string(), kernel.name)),
+        repro_(std::move(repro)) {}
+
+  std::vector<CheckResult> run_recipe(const Recipe& recipe) {
+    std::visit([this](const auto& r) { check(r); }, recipe);
+    for (CheckResult& result : results_) distrust(result, recipe);
+    return std::move(results_);
+  }
+  std::vector<CheckResult> run_attention(const SparseAttentionProblem& problem) {
+    const auto call = run([&] { return make_call(problem); });
+    if (call) add(judge(problem, contract_, attention_result(*call)));
+    return std::move(results_);
+  }
+
+ private:
+  void check(SparseAttentionRecipe recipe) {
+    // The oracle reads records as the kernel says that it does.
+    static constexpr kv_record_656::Reader kReaders[] = {kv_record_656::Reader::fp32_product,
+                                                         kv_record_656::Reader::bf16_scale,
+                                                         kv_record_656::Reader::e8m0_scale};
+    if (kernel_.conventions.record_reader != 0)
+      recipe.reader = kReaders[kernel_.conventions.record_reader - 1];
+    const SparseAttentionCase c(recipe);
+    const auto call = run([&] { return make_call(c); });
+    if (!call) return;
+    add(judge(c.problem, contract_, attention_result(*call)));
+    if (contract_.batch_invariant && recipe.tokens > 1) check_solo(c);
+  }
+
+  void check(const IndexScoresRecipe& recipe) {
+    const IndexScoresCase c(recipe);
+    if (kernel_.op == MLACHECK_INDEX_SELECT) return check_selection(c.problem);
+    if (kernel_.op == MLACHECK_MAP_SLOTS) return check_slots(c.problem);
+    const auto call = run([&] { return make_call(c.problem); });
+    if (call) add({check_index_scores(c.problem, contract_, scores_result(*call).data())});
+  }
+
+  // A promise: in the batch-invariant mode a row has the same bits alone and among others.
+  void check_solo(const SparseAttentionCase& c) {
+    const std::unique_ptr<KernelCall> all = make_batch_invariant_call(c);
+    const std::int64_t t = c.problem.tokens - 1;
+    const std::unique_ptr<KernelCall> solo = make_solo_call(c, t);
+    for (const KernelCall* call : {all.get(), solo.get()}) {
+      const CallOutcome outcome = run_in_worker(*call, target_, kKernelTimeout);
+      if (outcome.kind == CallOutcome::Kind::done) continue;
+      add_result("batch invariance", Status::fail,
+                 fmt::format("promised, but the call failed: {}", outcome.detail));
+      return;
+    }
+    for (const CallTensor tensor : {CallTensor::out, CallTensor::lse}) {
+      const std::span<const std::byte> row = solo->tensor(tensor);
+      if (!std::ranges::equal(row, all->tensor(tensor).last(row.size())))
+        add_result("batch invariance", Status::fail,
+                   fmt::format("promised, but {} of row {} alone has other bits than in the batch",
+                               tensor_name(tensor), t));
+    }
+  }
+
+  // Every row's selection against the boxes in which the contract lets its scores lie.
+  void check_selection(const IndexScoresProblem& problem) {
+    const std::int64_t k = selected_keys(problem);
+    const auto call = run([&] { return index_call(kernel_.op, problem); });
+    if (!call) return;
+    const std::vector<std::int32_t> selected = selected_result(*call);
+    std::vector<Finding> rows;
+    for (std::int64_t t = 0; t < problem.tokens; ++t) {
+      const IndexScoresOracle oracle = index_scores_oracle(problem, t);
+      const ScoreBoxes boxes =
+          score_boxes(index_score_bounds(oracle, problem, contract_), contract_.score_dtype);
+      const std::int64_t begin = kernel_.conventions.row_relative != 0 ? 0 : oracle.begin;
+      rows.push_back(check_top_k({selected.data() + t * k, static_cast<std::size_t>(k)}, begin,
+                                 boxes.score, boxes.radius, contract_));
+    }
+    add({worst_row("index_select", rows)});
+  }
+
+  // Exact: integers. Without a block table there is nothing to map.
+  void check_slots(const IndexScoresProblem& problem) {
+    if (problem.block_table == nullptr) return;
+    const std::vector<std::int32_t> positions = positions_of(problem);
+    const auto call = run([&] { return index_call(kernel_.op, problem); });
+    if (!call) return;
+    std::vector<std::int32_t> expected(positions.size());
+    map_slots(positions,
+              {problem.block_table, static_cast<std::size_t>(problem.block_table_stride)},
+              problem.block_size, expected);
+    const std::vector<std::int32_t> slots = slots_result(*call);
+    const std::array<std::int64_t, 1> shape = {std::ssize(slots)};
+    add({compare_bits("map_slots", expected.data(), slots.data(), DType::i32, shape)});
+  }
+
+  void check(const TopKRecipe& recipe) {
+    const TopKCase c(recipe);
+    const auto call = run([&] { return make_call(problem_of(c)); });
+    if (call)
+      add(judge(c, contract_, kernel_.conventions.row_relative != 0, selected_result(*call)));
+  }
+  void check(const LayerRecipe&) {}  // check_kernels runs its attention
+
+  // Null when the call did not end well; that is then a result already.
+  std::unique_ptr<KernelCall> run(const std::function<std::unique_ptr<KernelCall>()>& make) {
+    start_ = Clock::now();
+    std::unique_ptr<KernelCall> call = make();
+    const CallOutcome outcome = run_in_worker(*call, target_, kKernelTimeout);
+    using Kind = CallOutcome::Kind;
+    switch (outcome.kind) {
+      case Kind::done:
+        break;
+      case Kind::refused:
+        add_result("", Status::refused, outcome.detail);
+        return nullptr;
+      case Kind::failed:
+        add_result("", Status::fail, outcome.detail);
+        return nullptr;
+      case Kind::crashed:
+      case Kind::timed_out:
+        add_result("", Status::crashed, outcome.detail);
+        return nullptr;
+    }
+    for (const std::string& trespass : call->trespasses())
+      add_result("memory", Status::fail, trespass);
+    if (contract_.run_deterministic) check_second_run(*call, make);
+    return call;
+  }
+
+  void check_second_run(const KernelCall& first,
+                        const std::function<std::unique_ptr<KernelCall>()>& make) {
+    const std::unique_ptr<KernelCall> second = make();
+    const CallOutcome outcome = run_in_worker(*second, target_, kKernelTimeout);
+    if (outcome.kind != CallOutcome::Kind::done) {
+      add_result("second run", Status::crashed, outcome.detail);
+      return;
+    }
+    for (std::size_t i = 0; i < kCallTensors; ++i) {
+      const auto tensor = static_cast<CallTensor>(i);
+      if (!is_output(tensor)) continue;
+      const std::span<const std::byte> a = first.tensor(tensor);
+      const std::span<const std::byte> b = second->tensor(tensor);
+      const auto [at, ignored] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+      if (at != a.end())
+        add_result("second run", Status::fail,
+                   fmt::format("promised the same bits, but {} differs from byte {} on",
+                               tensor_name(tensor), at - a.begin()));
+    }
+  }
+
+  void add(const std::vector<Finding>& findings) {
+    for (const Finding& finding : findings) {
+      results_.push_back(to_result(name_, finding, repro_));
+      results_.back().seconds = since(start_);
+    }
+  }
+  void add_result(const char* stage, Status status, const std::string& detail) {
+    const std::string name = *stage == '\0' ? name_ : fmt::format("{} {}", name_, stage);
+    results_.push_back({name, status, detail, repro_, since(start_)});
+  }
+
+  const mlacheck_kernel& kernel_;
+  NumericsContract contract_;
+  KernelTarget target_;
+  std::string name_;
+  std::string repro_;
+  Clock::time_point start_;
+  std::vector<CheckResult> results_;
+};
+
+}  // namespace
+
+std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library) {
+  std::vector<CheckResult> results;
+  if (const auto* layer = std::get_if<LayerRecipe>(&recipe)) {
+    const LayerCase c(*layer);
+    return check_layer_kernels(c.sizes, c.numerics, c.input,
+                               attention_layer(c.sizes, c.numerics, c.weights, c.input), library,
+                               repro_of(recipe, &library));
+  }
+  for (const mlacheck_kernel* kernel : library.kernels()) {
+    if (!is_for(kernel->op, recipe)) continue;
+    for (CheckResult& result :
+         KernelCheck(library, *kernel, repro_of(recipe, &library)).run_recipe(recipe))
+      results.push_back(std::move(result));
+  }
+  return results;
+}
+
+std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& problem,
+                                                 const KernelLibrary& library,
+                                                 const std::string& repro) {
+  std::vector<CheckResult> results;
+  for (const mlacheck_kernel* kernel : library.kernels()) {
+    if (kernel->op != MLACHECK_SPARSE_ATTENTION) continue;
+    for (CheckResult& result : KernelCheck(library, *kernel, repro).run_attention(problem))
+      results.push_back(std::move(result));
+  }
+  return results;
+}
+
+std::string support_of(const mlacheck_kernel& kernel, const Recipe& recipe) {
+  if (!is_for(kernel.op, recipe)) return "is for another operator";
+  std::unique_ptr<KernelCall> call;
+  if (const auto* attention = std::get_if<SparseAttentionRecipe>(&recipe))
+    call = make_call(SparseAttentionCase(*attention));
+  else if (const auto* top_k = std::get_if<TopKRecipe>(&recipe))
+    call = make_call(problem_of(TopKCase(*top_k)));
+  else
+    call = index_call(kernel.op, IndexScoresCase(std::get<IndexScoresRecipe>(recipe)).problem);
+  char why[512] = "";
+  if (kernel.supports(&call->problem(), why, sizeof(why)) != 0) return "supports it";
+  return fmt::format("refuses: {}", why);
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda/plugin/kernel_library.h"
+#include "fixtures/recipe.h"
+#include "reference/operators/sparse_attention.h"
+#include "tools/report.h"
+
+namespace mlacheck {
+
+// Every kernel of the library for the recipe's operator: its outputs against the oracle by the interval of the
+// contract that it declares, guard bands, inputs, and what else it promises: the bits of a second run, and of a row
+// alone. Recipes of index_scores are put to index_select and map_slots too. Empty when the library has no kernel for
+// the operator.
+std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library);
+
+// The same for sparse attention on given inputs; `repro` repeats it.
+std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& problem,
+                                                 const KernelLibrary& library,
+                                                 const std::string& repro);
+
+// Whether the kernel supports the recipe's problem: "supports it", "refuses: ...", or "is for another operator".
+std::string support_of(const mlacheck_kernel& kernel, const Recipe& recipe);
+
+}  // namespace mlacheck
