@@ -10,6 +10,10 @@ namespace mlacheck {
 // Natural exponentials: e^x = 2^(x kLog2E); a softmax weight is exp2_f32((s - m) * kLog2E).
 inline constexpr float kLog2E = 0x1.715476p+0f;
 
+// Largest error of exp2_f32 in ulp of the result, and relative to it.
+inline constexpr double kExp2Ulps = 0.808;
+inline constexpr float kExp2Error = rounded_up(kExp2Ulps * 0x1p-23);
+
 // 2^x in fp32, the same bits on every CPU and GPU.
 //
 //   x < -126 (-inf too)   +0: subnormal results are flushed, an absolute error below 2^-126
@@ -17,7 +21,7 @@ inline constexpr float kLog2E = 0x1.715476p+0f;
 //   NaN                   0x7fffffff
 //   an integer x          exact
 //
-// Error: at most 0.808 ulp over all x in [-126, 128), against MPFR. Not monotone: of two
+// Error: at most kExp2Ulps over all x in [-126, 128), against MPFR. Not monotone: of two
 // neighbouring x the larger may give 1 ulp less. x <= 0 never gives more than 1.
 //
 // x = n + f with n the nearest integer, |f| <= 1/2; 2^f by a minimax polynomial

@@ -10,6 +10,11 @@ namespace mlacheck {
 // Natural logarithms: ln x = log2(x) * kLn2; lse = m + log2_f32(sum) * kLn2.
 inline constexpr float kLn2 = 0x1.62e430p-1f;
 
+// Largest error of log2_f32 in ulp of the result. Of log2_f32(x) * kLn2, relative to 1 + |ln x|:
+// one ulp more, for kLn2 and the product.
+inline constexpr double kLog2Ulps = 0.960;
+inline constexpr float kLnError = rounded_up((kLog2Ulps + 1) * 0x1p-23);
+
 // log2(x) in fp32, the same bits on every CPU and GPU.
 //
 //   +-0           -inf
@@ -17,7 +22,7 @@ inline constexpr float kLn2 = 0x1.62e430p-1f;
 //   +inf          +inf
 //   2^n           exact, subnormals too
 //
-// Error: at most 0.960 ulp of the result over all positive floats, against MPFR (0.827 for x < 1).
+// Error: at most kLog2Ulps of the result over all positive floats, against MPFR (0.827 for x < 1).
 //
 // x = 2^n (1 + r), 1 + r in [sqrt(1/2), sqrt(2)): log2(x) = n + r log2(e) + r^2 q(r), q a minimax
 // polynomial (tools/scripts/minimax.py); the first two terms are summed without error, so that the

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "reference/formats/host_device.h"
 
@@ -30,6 +32,14 @@ MLACHECK_HOST_DEVICE inline float fma_rn(float a, float b, float c) {
 #else
   return std::fma(a, b, c);
 #endif
+}
+
+// The least float that is not below x > 0.
+constexpr float rounded_up(double x) {
+  const auto nearest = static_cast<float>(x);
+  return static_cast<double>(nearest) >= x
+             ? nearest
+             : std::bit_cast<float>(std::bit_cast<std::uint32_t>(nearest) + 1);
 }
 
 }  // namespace mlacheck
