@@ -29,6 +29,14 @@ std::string_view name_of(Lowering lowering) {
 int mma_k(Mma mma) { return detail::rules_of(mma).k; }
 
 namespace detail {
+namespace {
+
+std::string_view elements_of(Lowering lowering) {
+  return lowering == Lowering::hmma16_f25 || lowering == Lowering::hmma8_f24 ? "f16 or bf16"
+                                                                             : "e4m3";
+}
+
+}  // namespace
 
 MmaRules rules_of(Mma mma) {
   const bool e4m3 = mma.element == DType::e4m3;
@@ -52,7 +60,7 @@ MmaRules rules_of(Mma mma) {
       break;
   }
   throw std::invalid_argument(fmt::format("mma: lowering {} takes {}, got {}",
-                                          name_of(mma.lowering), e4m3 ? "f16 or bf16" : "e4m3",
+                                          name_of(mma.lowering), elements_of(mma.lowering),
                                           name_of(mma.element)));
 }
 

@@ -6,14 +6,15 @@
 
 namespace mlacheck::detail {
 
-// A binary format of at most 16 bits, sign first.
+// A binary format of at most 16 bits, sign first. Its functions are used by code for instruction
+// sets that the CPU may lack, which must leave no copy of them that others could be linked to.
 struct FloatFormat {
   int fraction_bits;
   int exponent_bits;
   std::uint32_t first_special;  // magnitudes from here on are Inf or NaN
-  constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-  constexpr int min_exponent() const { return 1 - bias(); }
-  constexpr int sign_bit() const { return fraction_bits + exponent_bits; }
+  [[gnu::always_inline]] constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  [[gnu::always_inline]] constexpr int min_exponent() const { return 1 - bias(); }
+  [[gnu::always_inline]] constexpr int sign_bit() const { return fraction_bits + exponent_bits; }
 };
 
 inline constexpr FloatFormat kF16{10, 5, 0x7c00};

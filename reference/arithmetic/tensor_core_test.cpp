@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "reference/arithmetic/tensor_core_cases.h"
@@ -131,12 +132,20 @@ TEST(TensorCoreErrors, LoweringDoesNotTakeTheElement) {
   EXPECT_THROW(mma_k({DType::e4m3, Lowering::hmma16_f25}), std::invalid_argument);
   EXPECT_THROW(mma_k({DType::f16, Lowering::qmma32_f25}), std::invalid_argument);
   EXPECT_THROW(mma_k({DType::f32, Lowering::hmma8_f24}), std::invalid_argument);
-  try {
-    mma_k({DType::bf16, Lowering::fp8_emulated_sm90});
-    FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "mma: lowering fp8_emulated_sm90 takes e4m3, got bf16");
-  }
+  const auto refusal = [](Mma mma) -> std::string {
+    try {
+      mma_k(mma);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({DType::bf16, Lowering::fp8_emulated_sm90}),
+            "mma: lowering fp8_emulated_sm90 takes e4m3, got bf16");
+  EXPECT_EQ(refusal({DType::f32, Lowering::qmma16_f13}),
+            "mma: lowering qmma16_f13 takes e4m3, got f32");
+  EXPECT_EQ(refusal({DType::f32, Lowering::hmma8_f24}),
+            "mma: lowering hmma8_f24 takes f16 or bf16, got f32");
 }
 
 TEST(TensorCoreErrors, OperandsDoNotFitTheInstruction) {
