@@ -9,8 +9,8 @@ namespace {
 
 TEST(DType, NamesAreDistinctAndParseBack) {
   std::set<std::string_view> names;
-  for (DType dtype :
-       {DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::e8m0, DType::i32, DType::u8}) {
+  for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::e8m0,
+                      DType::i64, DType::i32, DType::u8}) {
     EXPECT_TRUE(names.insert(name_of(dtype)).second) << name_of(dtype);
     EXPECT_EQ(parse_dtype(name_of(dtype)), dtype);
   }
@@ -19,6 +19,8 @@ TEST(DType, NamesAreDistinctAndParseBack) {
 }
 
 TEST(DType, Sizes) {
+  EXPECT_EQ(size_of(DType::f64), 8u);
+  EXPECT_EQ(size_of(DType::i64), 8u);
   EXPECT_EQ(size_of(DType::f32), 4u);
   EXPECT_EQ(size_of(DType::i32), 4u);
   EXPECT_EQ(size_of(DType::f16), 2u);

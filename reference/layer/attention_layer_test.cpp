@@ -191,6 +191,7 @@ TEST_P(Models, LaterQueriesAloneGiveTheSameBits) {
 }
 
 TEST_P(Models, OneThreadAndTwoGiveTheSameBits) {
+  const int threads = omp_get_max_threads();
   for (const std::string& profile : profile_names()) {
     const Case c(GetParam(), profile, DType::bf16);
     omp_set_num_threads(1);
@@ -198,6 +199,7 @@ TEST_P(Models, OneThreadAndTwoGiveTheSameBits) {
     omp_set_num_threads(2);
     EXPECT_EQ(first_difference(one, c.run()), "") << profile;
   }
+  omp_set_num_threads(threads);
 }
 
 TEST(AttentionLayer, IsCausal) {

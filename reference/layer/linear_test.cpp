@@ -77,10 +77,12 @@ TEST(Linear, AddsInTheOneOrder) {
 TEST(Linear, GivesTheSameBitsOnOneThreadAndOnTwo) {
   const Matrix x = random_matrix(9, 300, 5);
   const Weight w = random_weight(50, 300, 6);
+  const int threads = omp_get_max_threads();
   omp_set_num_threads(1);
   const Matrix one = linear(x, w, DType::f32);
   omp_set_num_threads(2);
   const Matrix two = linear(x, w, DType::f32);
+  omp_set_num_threads(threads);
   EXPECT_EQ(one.data, two.data);
 }
 
