@@ -61,7 +61,7 @@ TEST(KernelWorker, ReportsACrashWithItsSignal) {
   const KernelCall call = make_call();
   const CallOutcome outcome = run(call, "crashes");
   EXPECT_EQ(outcome.kind, Kind::crashed);
-  EXPECT_THAT(outcome.detail, HasSubstr("signal 11"));
+  EXPECT_THAT(outcome.detail, HasSubstr("signal 6"));
 }
 
 TEST(KernelWorker, ReportsAKernelThatEndsTheProcess) {
