@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "reference/layer/linear.h"
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 
 namespace mlacheck {
@@ -28,27 +29,28 @@ Matrix absorb_queries(const Matrix& q, const Weight& kv_b_proj, const ModelSizes
   const std::int64_t nope = s.qk_nope_head_dim;
   const std::int64_t rank = s.kv_lora_rank;
   Matrix q_latent(q.rows, s.num_attention_heads * rank);
-#pragma omp parallel
-  {
-    std::vector<float> w_uk(size(nope * rank));
-    std::vector<float> transposed(size(rank * nope));
-#pragma omp for schedule(static)
-    for (std::int64_t h = 0; h < s.num_attention_heads; ++h) {
-      widen_rows(kv_b_proj, h * (nope + s.v_head_dim), nope, w_uk.data());
-      for (std::int64_t j = 0; j < nope; ++j)
-        for (std::int64_t c = 0; c < rank; ++c)
-          transposed[size(c * nope + j)] = w_uk[size(j * rank + c)];
-      dot_block({.x = q.data.data() + h * s.qk_head_dim(),
-                 .x_stride = q.cols,
-                 .tokens = q.rows,
-                 .w = transposed.data(),
-                 .outputs = rank,
-                 .n = nope,
-                 .dtype = dtype,
-                 .y = q_latent.data.data() + h * rank,
-                 .y_stride = q_latent.cols});
-    }
-  }
+  struct Buffers {
+    std::vector<float> w_uk, transposed;
+  };
+  const auto buffers = [&] {
+    return Buffers{std::vector<float>(size(nope * rank)), std::vector<float>(size(rank * nope))};
+  };
+  detail::parallel_rows(s.num_attention_heads, buffers, [&](std::int64_t h, Buffers& mine) {
+    auto& [w_uk, transposed] = mine;
+    widen_rows(kv_b_proj, h * (nope + s.v_head_dim), nope, w_uk.data());
+    for (std::int64_t j = 0; j < nope; ++j)
+      for (std::int64_t c = 0; c < rank; ++c)
+        transposed[size(c * nope + j)] = w_uk[size(j * rank + c)];
+    dot_block({.x = q.data.data() + h * s.qk_head_dim(),
+               .x_stride = q.cols,
+               .tokens = q.rows,
+               .w = transposed.data(),
+               .outputs = rank,
+               .n = nope,
+               .dtype = dtype,
+               .y = q_latent.data.data() + h * rank,
+               .y_stride = q_latent.cols});
+  });
   return q_latent;
 }
 
@@ -60,24 +62,21 @@ Matrix expand_values(const Matrix& latent, const Weight& kv_b_proj, const ModelS
           latent.cols);
   const std::int64_t rank = s.kv_lora_rank;
   Matrix out(latent.rows, s.num_attention_heads * s.v_head_dim);
-#pragma omp parallel
-  {
-    std::vector<float> w_uv(size(s.v_head_dim * rank));
-#pragma omp for schedule(static)
-    for (std::int64_t h = 0; h < s.num_attention_heads; ++h) {
-      widen_rows(kv_b_proj, h * (s.qk_nope_head_dim + s.v_head_dim) + s.qk_nope_head_dim,
-                 s.v_head_dim, w_uv.data());
-      dot_block({.x = latent.data.data() + h * rank,
-                 .x_stride = latent.cols,
-                 .tokens = latent.rows,
-                 .w = w_uv.data(),
-                 .outputs = s.v_head_dim,
-                 .n = rank,
-                 .dtype = dtype,
-                 .y = out.data.data() + h * s.v_head_dim,
-                 .y_stride = out.cols});
-    }
-  }
+  const auto buffer = [&] { return std::vector<float>(size(s.v_head_dim * rank)); };
+  detail::parallel_rows(
+      s.num_attention_heads, buffer, [&](std::int64_t h, std::vector<float>& w_uv) {
+        widen_rows(kv_b_proj, h * (s.qk_nope_head_dim + s.v_head_dim) + s.qk_nope_head_dim,
+                   s.v_head_dim, w_uv.data());
+        dot_block({.x = latent.data.data() + h * rank,
+                   .x_stride = latent.cols,
+                   .tokens = latent.rows,
+                   .w = w_uv.data(),
+                   .outputs = s.v_head_dim,
+                   .n = rank,
+                   .dtype = dtype,
+                   .y = out.data.data() + h * s.v_head_dim,
+                   .y_stride = out.cols});
+      });
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include "reference/layer/linear.h"
 #include "reference/layer/rms_norm.h"
 #include "reference/layer/rope.h"
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 #include "reference/operators/sparse_attention.h"
 
@@ -64,10 +65,10 @@ void require_input(const ModelSizes& sizes, const LayerNumerics& numerics,
 Matrix normed(const LayerNumerics& numerics, const Matrix& x, std::int64_t cols, const Weight& w) {
   const Matrix weight = widen(w);
   Matrix y(x.rows, cols);
-#pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < x.rows; ++r)
+  detail::parallel_rows(x.rows, [&](std::int64_t r) {
     rms_norm({x.row(r), size(cols)}, weight.data, static_cast<float>(numerics.eps_lora),
              numerics.rms_norm_roundings, {y.row(r), size(cols)});
+  });
   return y;
 }
 
@@ -78,14 +79,14 @@ Matrix rotated(const ModelSizes& sizes, const LayerNumerics& numerics, const Mat
   const std::int64_t rope = sizes.qk_rope_head_dim;
   const std::int64_t heads = x.cols / head_dim;
   Matrix y(x.rows, heads * rope);
-#pragma omp parallel for schedule(static)
-  for (std::int64_t r = 0; r < x.rows; ++r)
+  detail::parallel_rows(x.rows, [&](std::int64_t r) {
     for (std::int64_t h = 0; h < heads; ++h) {
       float* pe = y.row(r) + h * rope;
       std::copy_n(x.row(r) + (h + 1) * head_dim - rope, rope, pe);
       apply_rope({pe, size(rope)}, table, first_position + r, sizes.rope_pairing,
                  numerics.rope_roundings);
     }
+  });
   return y;
 }
 

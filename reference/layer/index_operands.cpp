@@ -5,6 +5,7 @@
 
 #include "reference/formats/block_scale.h"
 #include "reference/layer/hadamard.h"
+#include "reference/operators/parallel_rows.h"
 
 namespace mlacheck {
 namespace {
@@ -26,22 +27,21 @@ ScoredVectors scored_vectors(const Matrix& x, const ModelSizes& sizes,
   result.values = x.data;
   result.codes.resize(quantised ? x.data.size() : 0);
   result.scales.assign(size(count), 1.0f);
-#pragma omp parallel for schedule(static)
-  for (std::int64_t v = 0; v < count; ++v) {
+  detail::parallel_rows(count, [&](std::int64_t v) {
     const std::span<float> vector(result.values.data() + v * dim, size(dim));
     apply_rope(vector.first(size(sizes.qk_rope_head_dim)), table,
                first_position + v / vectors_a_row, sizes.indexer_rope_pairing,
                numerics.rope_roundings);
     if (numerics.index_hadamard)
       hadamard_128(vector.first<size_t{kHadamardDim}>(), numerics.activations);
-    if (!quantised) continue;
+    if (!quantised) return;
     const float amax = largest_magnitude(vector.data(), dim);
     const float scale = numerics.index_quantisation == IndexQuantisation::p2
                             ? p2_scale(amax, amax_floor)
                             : arb_scale(amax, amax_floor, Division::divide);
     quantise(vector.data(), dim, scale, Division::divide, result.codes.data() + v * dim);
     result.scales[size(v)] = scale;
-  }
+  });
   return result;
 }
 

@@ -17,9 +17,9 @@ namespace mlacheck {
 struct ScoredVectors {
   std::int64_t dim = 0;
   DType dtype = DType::f32;   // f32, or e4m3 when quantised
-  std::vector<float> values;  // when dtype is f32
+  std::vector<float> values;  // before they are quantised
   std::vector<E4m3> codes;    // when dtype is e4m3
-  std::vector<float> scales;
+  std::vector<float> scales;  // 1 when not quantised
 
   const void* data() const {
     if (dtype == DType::e4m3) return codes.data();
@@ -34,10 +34,11 @@ ScoredVectors scored_vectors(const Matrix& x, const ModelSizes& sizes,
                              std::int64_t first_position, float amax_floor);
 
 // index_scores of one request: the last q.rows of the keys' rows are queries, each sees the keys up
-// to its own. One page of all keys: the values, then, when quantised, the scales.
+// to its own. One page of all keys: the values, then their scales.
 class IndexOperands {
  public:
-  // weights [rows, Hi]: as LayerStages::index_weights. All three are kept by address.
+  // weights [rows, Hi]: as LayerStages::index_weights. q and weights are kept by address, k is
+  // copied.
   IndexOperands(const ModelSizes& sizes, const ScoredVectors& q, const ScoredVectors& k,
                 const Matrix& weights);
   IndexOperands(const IndexOperands&) = delete;

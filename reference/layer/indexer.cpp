@@ -6,6 +6,7 @@
 #include "reference/layer/index_operands.h"
 #include "reference/layer/layer_norm.h"
 #include "reference/layer/linear.h"
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/top_k.h"
 
 namespace mlacheck {
@@ -66,10 +67,10 @@ IndexerStages run_indexer(const ModelSizes& sizes, const LayerNumerics& numerics
   stages.index_scores.data = index_scores(operands.problem(), numerics.index_reduction);
 
   stages.topk_indices.resize(size(q_resid.rows * sizes.index_topk));
-#pragma omp parallel for schedule(dynamic)
-  for (std::int64_t r = 0; r < q_resid.rows; ++r)
+  detail::parallel_rows(q_resid.rows, [&](std::int64_t r) {
     top_k(stages.index_scores.row(r), 0, first + r + 1, sizes.index_topk,
           stages.topk_indices.data() + r * sizes.index_topk);
+  });
   return stages;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reference/arithmetic/ordered_sum.h"
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/views.h"
 
 namespace mlacheck {
@@ -46,24 +47,24 @@ Matrix linear(const Matrix& x, const Weight& w, DType dtype) {
   Matrix y(x.rows, w.rows);
   for (std::int64_t first = 0; first < x.rows; first += kTokenBlock) {
     const std::int64_t tokens = std::min(kTokenBlock, x.rows - first);
-#pragma omp parallel
-    {
-      std::vector<float> rows(static_cast<std::size_t>(kOutputBlock * w.cols));
-#pragma omp for schedule(static)
-      for (std::int64_t o = 0; o < w.rows; o += kOutputBlock) {
-        const std::int64_t outputs = std::min(kOutputBlock, w.rows - o);
-        widen_rows(w, o, outputs, rows.data());
-        dot_block({.x = x.row(first),
-                   .x_stride = x.cols,
-                   .tokens = tokens,
-                   .w = rows.data(),
-                   .outputs = outputs,
-                   .n = w.cols,
-                   .dtype = dtype,
-                   .y = y.row(first) + o,
-                   .y_stride = y.cols});
-      }
-    }
+    const auto buffer = [&] {
+      return std::vector<float>(static_cast<std::size_t>(kOutputBlock * w.cols));
+    };
+    const std::int64_t blocks = (w.rows + kOutputBlock - 1) / kOutputBlock;
+    detail::parallel_rows(blocks, buffer, [&](std::int64_t block, std::vector<float>& rows) {
+      const std::int64_t o = block * kOutputBlock;
+      const std::int64_t outputs = std::min(kOutputBlock, w.rows - o);
+      widen_rows(w, o, outputs, rows.data());
+      dot_block({.x = x.row(first),
+                 .x_stride = x.cols,
+                 .tokens = tokens,
+                 .w = rows.data(),
+                 .outputs = outputs,
+                 .n = w.cols,
+                 .dtype = dtype,
+                 .y = y.row(first) + o,
+                 .y_stride = y.cols});
+    });
   }
   return y;
 }

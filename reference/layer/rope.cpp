@@ -7,6 +7,7 @@
 
 #include "reference/arithmetic/sincos.h"
 #include "reference/layer/rope_frequencies.h"
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/views.h"
 
 namespace mlacheck {
@@ -16,16 +17,23 @@ RopeTable rope_table(const RopeParameters& rope, std::int64_t dim,
   const std::vector<float> frequencies = rope_frequencies(rope, dim);
   const float factor = rope_attention_factor(rope);
   const std::int64_t rows = std::ssize(positions);
-  RopeTable table{Matrix(rows, dim / 2), Matrix(rows, dim / 2)};
-#pragma omp parallel for
+  // No frequency is above 1, so the angles are in the range of sincos.
+  constexpr std::int64_t kMaxPosition = std::int64_t{1} << 31;
   for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t position = positions[static_cast<std::size_t>(r)];
+    if (position < -kMaxPosition || position > kMaxPosition)
+      throw std::invalid_argument(fmt::format(
+          "rope_table: positions[{}]: expected at most 2^31 in magnitude, got {}", r, position));
+  }
+  RopeTable table{Matrix(rows, dim / 2), Matrix(rows, dim / 2)};
+  detail::parallel_rows(rows, [&](std::int64_t r) {
     const auto position = static_cast<float>(positions[static_cast<std::size_t>(r)]);
     for (std::int64_t i = 0; i < dim / 2; ++i) {
       const SinCos at = sincos_f32(position * frequencies[static_cast<std::size_t>(i)]);
       table.cos.row(r)[i] = round_to(dtype, at.cos * factor);
       table.sin.row(r)[i] = round_to(dtype, at.sin * factor);
     }
-  }
+  });
   return table;
 }
 

@@ -140,5 +140,16 @@ TEST(Rope, RefusesOtherSizesAndRoundings) {
   EXPECT_THROW(apply_rope(x, table, 0, RopePairing::interleaved, 2), std::invalid_argument);
 }
 
+TEST(Rope, RefusesPositionsBeyondTheRangeOfSincos) {
+  const auto table_of = [](std::int64_t position) {
+    const std::vector<std::int64_t> positions = {0, position};
+    return rope_table(model_sizes("glm5").rope, kDim, positions, DType::f32);
+  };
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  EXPECT_NO_THROW(table_of(kMost));
+  for (const std::int64_t position : {kMost + 1, -kMost - 1, INT64_MAX, INT64_MIN})
+    EXPECT_THROW(table_of(position), std::invalid_argument) << position;
+}
+
 }  // namespace
 }  // namespace mlacheck

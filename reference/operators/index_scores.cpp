@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "reference/arithmetic/ordered_sum.h"
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 
 namespace mlacheck {
@@ -13,6 +14,8 @@ namespace {
 
 using detail::require;
 
+// Key ranges and block tables are int32: with this, no key or slot number overflows int64.
+constexpr std::int64_t kMaxKeys = std::int64_t{1} << 31;
 constexpr std::int64_t kKeyBlock = 128;  // keys of one piece of work
 
 std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
@@ -60,13 +63,15 @@ void require_valid(const IndexScoresProblem& problem) {
   require(problem.tokens >= 0, "tokens: expected >= 0, got {}", problem.tokens);
   require(problem.heads >= 1, "heads: expected >= 1, got {}", problem.heads);
   require(problem.dim >= 1, "dim: expected >= 1, got {}", problem.dim);
-  require(problem.key_count >= 0, "key_count: expected >= 0, got {}", problem.key_count);
+  require(problem.key_count >= 0 && problem.key_count <= kMaxKeys,
+          "key_count: expected 0 .. 2^31, got {}", problem.key_count);
   require_queries(problem.q, problem.tokens, problem.heads, problem.dim, "q");
   require_rows(problem.keys, problem.dim, "keys");
   require(problem.weights != nullptr || problem.tokens == 0,
           "weights: expected an address, got null");
   if (problem.block_table != nullptr) {
-    require(problem.block_size >= 1, "block_size: expected >= 1, got {}", problem.block_size);
+    require(problem.block_size >= 1 && problem.block_size <= kMaxKeys,
+            "block_size: expected 1 .. 2^31, got {}", problem.block_size);
     const std::int64_t blocks = (problem.key_count + problem.block_size - 1) / problem.block_size;
     require(problem.block_table_stride >= blocks, "block_table_stride: expected >= {}, got {}",
             blocks, problem.block_table_stride);
@@ -89,35 +94,36 @@ std::vector<float> index_scores(const IndexScoresProblem& problem, HeadReduction
   std::vector<float> scores(size(problem.tokens) * size(problem.key_count),
                             -std::numeric_limits<float>::infinity());
   const std::int64_t blocks = (problem.key_count + kKeyBlock - 1) / kKeyBlock;
-#pragma omp parallel
-  {
-    std::vector<float> q(size(problem.heads) * size(problem.dim));
-    std::vector<float> key(size(problem.dim));
-    std::vector<float> products(size(problem.heads));
-#pragma omp for collapse(2) schedule(dynamic)
-    for (std::int64_t t = 0; t < problem.tokens; ++t)
-      for (std::int64_t block = 0; block < blocks; ++block) {
-        const Range range = key_range(problem, t);
-        const std::int64_t begin = std::max(range.begin, block * kKeyBlock);
-        const std::int64_t end = std::min(range.end, (block + 1) * kKeyBlock);
-        if (begin >= end) continue;
-        for (std::int64_t h = 0; h < problem.heads; ++h)
-          load_row(query_address(problem.q, t, h), problem.q.dtype, problem.dim,
-                   q.data() + h * problem.dim);
-        const float* weights = problem.weights + t * problem.heads;
-        for (std::int64_t s = begin; s < end; ++s) {
-          const std::int64_t slot = slot_of(problem, t, s);
-          load_row(row_address(problem.keys, slot), problem.keys.dtype, problem.dim, key.data());
-          for (std::int64_t h = 0; h < problem.heads; ++h) {
-            const float dot = ordered_dot(q.data() + h * problem.dim, key.data(), problem.dim);
-            products[size(h)] = weights[h] * (dot <= 0.0f ? 0.0f : dot);
-          }
-          const float sum = sum_of_heads(products, reduction);
-          scores[size(t * problem.key_count + s)] =
-              round_to(DType::f32, sum * row_scale(problem.keys, slot));
-        }
+  struct Buffers {
+    std::vector<float> q, key, products;
+  };
+  const auto buffers = [&] {
+    return Buffers{std::vector<float>(size(problem.heads) * size(problem.dim)),
+                   std::vector<float>(size(problem.dim)), std::vector<float>(size(problem.heads))};
+  };
+  detail::parallel_rows(problem.tokens * blocks, buffers, [&](std::int64_t work, Buffers& mine) {
+    auto& [q, key, products] = mine;
+    const std::int64_t t = work / blocks, block = work % blocks;
+    const Range range = key_range(problem, t);
+    const std::int64_t begin = std::max(range.begin, block * kKeyBlock);
+    const std::int64_t end = std::min(range.end, (block + 1) * kKeyBlock);
+    if (begin >= end) return;
+    for (std::int64_t h = 0; h < problem.heads; ++h)
+      load_row(query_address(problem.q, t, h), problem.q.dtype, problem.dim,
+               q.data() + h * problem.dim);
+    const float* weights = problem.weights + t * problem.heads;
+    for (std::int64_t s = begin; s < end; ++s) {
+      const std::int64_t slot = slot_of(problem, t, s);
+      load_row(row_address(problem.keys, slot), problem.keys.dtype, problem.dim, key.data());
+      for (std::int64_t h = 0; h < problem.heads; ++h) {
+        const float dot = ordered_dot(q.data() + h * problem.dim, key.data(), problem.dim);
+        products[size(h)] = weights[h] * (dot <= 0.0f ? 0.0f : dot);
       }
-  }
+      const float sum = sum_of_heads(products, reduction);
+      scores[size(t * problem.key_count + s)] =
+          round_to(DType::f32, sum * row_scale(problem.keys, slot));
+    }
+  });
   return scores;
 }
 

@@ -12,6 +12,7 @@
 #include "reference/arithmetic/ordered_dots.h"
 #include "reference/arithmetic/ordered_sum.h"
 #include "reference/arithmetic/ordered_weighted_sums.h"
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 
 namespace mlacheck {
@@ -181,13 +182,11 @@ SparseAttentionResult sparse_attention(const SparseAttentionProblem& problem,
                                std::vector<float>(size(rows), -kInfinity),
                                std::vector<float>(size(rows), -kInfinity)};
   const std::int64_t blocks = (problem.heads + kHeadBlock - 1) / kHeadBlock;
-#pragma omp parallel
-  {
-    HeadBlock block(problem, numerics.weight_dtype);
-#pragma omp for schedule(dynamic)
-    for (std::int64_t work = 0; work < problem.tokens * blocks; ++work)
-      block.attend(work / blocks, work % blocks * kHeadBlock, result);
-  }
+  detail::parallel_rows(
+      problem.tokens * blocks, [&] { return HeadBlock(problem, numerics.weight_dtype); },
+      [&](std::int64_t work, HeadBlock& block) {
+        block.attend(work / blocks, work % blocks * kHeadBlock, result);
+      });
   return result;
 }
 

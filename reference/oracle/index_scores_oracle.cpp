@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 #include "reference/oracle/error_bound.h"
 
@@ -80,9 +81,11 @@ IndexScoresOracle index_scores_oracle(const IndexScoresProblem& problem, std::in
     load_row(query_address(problem.q, t, h), problem.q.dtype, problem.dim, row.data());
     q.row(h) = row.cast<double>();
   }
-#pragma omp parallel for schedule(dynamic)
-  for (std::int64_t first = oracle.begin; first < oracle.end; first += kKeyBlock)
+  const std::int64_t blocks = (oracle.end - oracle.begin + kKeyBlock - 1) / kKeyBlock;
+  detail::parallel_rows(blocks, [&](std::int64_t block) {
+    const std::int64_t first = oracle.begin + block * kKeyBlock;
     score_block(problem, t, q, first, std::min(kKeyBlock, oracle.end - first), oracle);
+  });
   return oracle;
 }
 

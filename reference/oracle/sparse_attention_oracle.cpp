@@ -7,6 +7,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 #include "reference/oracle/error_bound.h"
 
@@ -204,9 +205,9 @@ SparseAttentionOracle sparse_attention_oracle(const SparseAttentionProblem& prob
     oracle.sink_factor[h] = 1 / (1 + std::exp(oracle.sink[h] - oracle.lse[h]));
   }
   attend(oracle, weight_error);
-#pragma omp parallel for
-  for (std::int64_t h = 0; h < problem.heads; ++h)
+  detail::parallel_rows(problem.heads, [&](std::int64_t h) {
     if (oracle.kind[static_cast<std::size_t>(h)] == RowKind::finite) join_equal_scores(oracle, h);
+  });
   return oracle;
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 #include "reference/operators/views.h"
 #include "reference/oracle/error_bound.h"
@@ -33,14 +34,16 @@ StageOracle linear_oracle(std::span<const float> x, std::int64_t rows, const voi
                           std::int64_t outputs) {
   detail::require(rows >= 1 && std::ssize(x) % rows == 0,
                   "x: expected {} equal rows, got {} elements", rows, x.size());
+  detail::require(w_dtype == DType::f32 || w_dtype == DType::f16 || w_dtype == DType::bf16,
+                  "w: expected f32, f16 or bf16, got {}", name_of(w_dtype));
   const std::int64_t n = std::ssize(x) / rows;
   const Matrix inputs = Eigen::Map<const FloatMatrix>(x.data(), rows, n).cast<double>();
   const Eigen::VectorXd input_norms = inputs.rowwise().norm();
   const double relative_radius = fp64_gamma(n + 1);
   StageOracle oracle = sized(static_cast<std::size_t>(rows * outputs));
   const auto row_bytes = n * static_cast<std::int64_t>(size_of(w_dtype));
-#pragma omp parallel for schedule(dynamic)
-  for (std::int64_t first = 0; first < outputs; first += kOutputBlock) {
+  detail::parallel_rows((outputs + kOutputBlock - 1) / kOutputBlock, [&](std::int64_t block) {
+    const std::int64_t first = block * kOutputBlock;
     const std::int64_t count = std::min(kOutputBlock, outputs - first);
     FloatMatrix widened(count, n);
     load_row(static_cast<const std::byte*>(w) + first * row_bytes, w_dtype, count * n,
@@ -56,7 +59,7 @@ StageOracle linear_oracle(std::span<const float> x, std::int64_t rows, const voi
         oracle.gauge[i] = input_norms[t] * weight_norms[o] * (1 + 0x1p-40);
         oracle.radius[i] = relative_radius * oracle.gauge[i];
       }
-  }
+  });
   return oracle;
 }
 

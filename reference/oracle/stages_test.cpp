@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "reference/formats/bf16.h"
@@ -100,6 +101,11 @@ TEST(Stages, RefuseUnequalSizes) {
   EXPECT_THROW(layer_norm_oracle(three, three, two, 0), std::invalid_argument);
   EXPECT_THROW(rope_oracle(three, two, two, RopePairing::interleaved), std::invalid_argument);
   EXPECT_THROW(linear_oracle(three, 2, nullptr, DType::f32, 0), std::invalid_argument);
+}
+
+TEST(Stages, LinearRefusesWeightsOfAnotherType) {
+  const std::vector<float> x(4);
+  EXPECT_THROW(linear_oracle(x, 1, x.data(), DType::i32, 1), std::invalid_argument);
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "reference/verdict/check_sparse_attention.h"
 
+#include <mutex>
+
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 
 namespace mlacheck {
@@ -48,21 +51,18 @@ std::vector<Finding> check_sparse_attention(const SparseAttentionProblem& proble
   const auto from = [](const float* values, std::int64_t offset) {
     return values != nullptr ? values + offset : nullptr;
   };
-#pragma omp parallel
-  {
+  std::mutex mutex;
+  detail::parallel_rows(problem.tokens, [&](std::int64_t t) {
+    const std::int64_t row = t * problem.heads;
     SparseAttentionTally mine(problem.out_dtype);
-#pragma omp for schedule(dynamic)
-    for (std::int64_t t = 0; t < problem.tokens; ++t) {
-      const std::int64_t row = t * problem.heads;
-      mine.add(sparse_attention_interval(sparse_attention_oracle(problem, t, contract.duplicates),
-                                         contract, lambda),
-               t,
-               {outputs.out + row * problem.v_dim, from(outputs.lse, row),
-                from(outputs.max_logit, row)});
-    }
-#pragma omp critical
+    mine.add(
+        sparse_attention_interval(sparse_attention_oracle(problem, t, contract.duplicates),
+                                  contract, lambda),
+        t,
+        {outputs.out + row * problem.v_dim, from(outputs.lse, row), from(outputs.max_logit, row)});
+    const std::lock_guard lock(mutex);
     tally.merge(mine);
-  }
+  });
   return tally.findings();
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 
+#include "reference/operators/parallel_rows.h"
 #include "reference/oracle/error_bound.h"
 #include "reference/verdict/lse_bound.h"
 #include "reference/verdict/perturbed_weights.h"
@@ -23,13 +24,14 @@ RowMatrix moved_means(const SparseAttentionOracle& oracle, const PerturbedWeight
   constexpr std::int64_t kHeads = 8, kKeys = 16;
   const std::int64_t heads = oracle.mean.rows();
   RowMatrix moved = RowMatrix::Zero(heads, oracle.mean.cols());
-#pragma omp parallel for schedule(dynamic)
-  for (std::int64_t first_head = 0; first_head < heads; first_head += kHeads)
+  detail::parallel_rows((heads + kHeads - 1) / kHeads, [&](std::int64_t group) {
+    const std::int64_t first_head = group * kHeads;
     for (std::int64_t first_key = 0; first_key < oracle.keys; first_key += kKeys)
       for (std::int64_t h = first_head; h < std::min(first_head + kHeads, heads); ++h)
         for (std::int64_t j = first_key; j < std::min(first_key + kKeys, oracle.keys); ++j)
           moved.row(h) +=
               weights.moved(h, j) * (oracle.value.row(j) - oracle.mean.row(h)).cwiseAbs();
+  });
   return moved;
 }
 
