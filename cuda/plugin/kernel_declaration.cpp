@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string_view>
+
+#include "reference/verdict/contract_limits.h"
 
 namespace mlacheck {
 
@@ -21,7 +24,7 @@ class Checker {
       note(fmt::format("{} is {}, allowed are {} to {}", field, value, low, high));
   }
   void flag(std::string_view field, std::int64_t value) { integer(field, value, 0, 1); }
-  void real(std::string_view field, float value, float low, float high) {
+  void real(std::string_view field, double value, double low, double high) {
     // Written so that NaN is refused.
     if (!(value >= low && value <= high))
       note(fmt::format("{} is {}, allowed are {} to {}", field, value, low, high));
@@ -33,6 +36,9 @@ class Checker {
     flag(name("toward_zero"), a.toward_zero);
     integer(name("alignment_bits"), a.alignment_bits, 8, 60);
     flag(name("rounds_terms"), a.rounds_terms);
+    if (a.toward_zero != 0)
+      real(name("block 2^-alignment_bits"), std::ldexp(a.block, -a.alignment_bits), 0,
+           kMaxAlignmentLoss);
   }
   const std::string& flaw() const { return flaw_; }
 
@@ -75,12 +81,16 @@ void check(Checker& checker, const mlacheck_contract& c) {
   checker.flag("contract.flushes_subnormals", c.flushes_subnormals);
   checker.flag("contract.batch_invariant", c.batch_invariant);
   checker.flag("contract.run_deterministic", c.run_deterministic);
-  // A contract may be loose, but not so loose that nothing could fail it.
-  checker.real("contract.weight_scale", c.weight_scale, 0x1p-30f, 0x1p30f);
-  checker.real("contract.exp_error", c.exp_error, 0, 0x1p-8f);
-  checker.real("contract.exp_underflow", c.exp_underflow, 0, 0x1p-20f);
-  checker.real("contract.log_error", c.log_error, 0, 0x1p-8f);
-  checker.real("contract.max_headroom", c.max_headroom, 0, 64);
+  const bool e4m3 = c.weight_dtype == MLACHECK_E4M3;
+  const auto value = [](float x) { return static_cast<double>(x); };
+  checker.real("contract.weight_scale", value(c.weight_scale),
+               e4m3 ? kMinE4m3WeightScale : kMinWeightScale, kMaxWeightScale);
+  checker.real("contract.exp_error", value(c.exp_error), 0, kMaxFunctionError);
+  if (c.tile > 0)
+    checker.real("contract.exp_error / tile", value(c.exp_error) / c.tile, 0, kMaxRescaleError);
+  checker.real("contract.exp_underflow", value(c.exp_underflow), 0, kMaxUnderflow);
+  checker.real("contract.log_error", value(c.log_error), 0, kMaxFunctionError);
+  checker.real("contract.max_headroom", value(c.max_headroom), 0, kMaxHeadroom);
 }
 
 }  // namespace

@@ -59,6 +59,8 @@ Interval rounded_interval(double expected, double radius, DType dtype) {
           rounded_end(expected + radius, kFloatInfinity, dtype)};
 }
 
+bool is_bounded(const ElementBound& bound) { return bound.core < kInfinity; }
+
 double spacing(DType dtype, double x) {
   const int p = -std::ilogb(unit_roundoff(dtype));  // significant bits
   const double smallest = 2 * half_subnormal(dtype);
@@ -77,12 +79,12 @@ Judgement judge(const ElementBound& bound, DType dtype, float got) {
   if (!admissible.finite) return {Status::fail, kInfinity};
   if (value == 0 && std::signbit(got) && !admissible.negative_zero)
     return {Status::fail, kInfinity};
+  if (!is_bounded(bound)) return {Status::mistrusted, 0};
 
   const Interval core = rounded_interval(bound.expected, bound.core, dtype);
   const double budget = bound.core + 0.5 * spacing(dtype, std::abs(bound.expected) + bound.core);
-  const double difference = std::abs(value - bound.expected);
-  const double ratio = difference == 0 ? 0 : difference / budget;  // Inf / Inf: an unbounded core
-  const double used = std::isnan(ratio) ? 0 : ratio;
+  const double ratio = std::abs(value - bound.expected) / budget;
+  const double used = value == bound.expected ? 0 : std::isnan(ratio) ? kInfinity : ratio;
   if (!(value >= core.low && value <= core.high)) return {Status::fail, used};
   const Interval likely =
       rounded_interval(bound.expected, std::min(bound.likely, bound.core), dtype);

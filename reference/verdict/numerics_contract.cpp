@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reference/arithmetic/exp2.h"
+#include "reference/arithmetic/log2.h"
 #include "reference/operators/require.h"
 #include "reference/oracle/error_bound.h"
+#include "reference/verdict/contract_limits.h"
 
 namespace mlacheck {
 namespace {
@@ -13,19 +16,18 @@ using detail::require;
 
 constexpr double kU = 0x1p-24;
 
-// exp2_f32: 0.808 ulp. log2_f32: 0.960 ulp, and one more for kLn2 and the product with it. Stated
-// beside the functions.
-constexpr double kReferenceExpError = 0.808 * 0x1p-23;
-constexpr double kReferenceLogError = 1.960 * 0x1p-23;
-
 void require_valid(const char* field, const Accumulation& sum) {
   require(sum.block >= 1, "{}.block: expected >= 1, got {}", field, sum.block);
   require(sum.alignment_bits >= 8 && sum.alignment_bits <= 60,
           "{}.alignment_bits: expected 8 .. 60, got {}", field, sum.alignment_bits);
+  const double loss = sum.block * std::ldexp(1.0, -sum.alignment_bits);
+  require(sum.rounding == Rounding::to_nearest || loss <= kMaxAlignmentLoss,
+          "{}.block: a step may lose block 2^-alignment_bits, at most {}, got {} 2^-{} = {}", field,
+          kMaxAlignmentLoss, sum.block, sum.alignment_bits, loss);
 }
 
-void require_error(const char* field, double error) {
-  require(error >= 0 && error < 0.5, "{}: expected 0 <= error < 0.5, got {}", field, error);
+void require_range(const char* field, double value, double low, double high) {
+  require(value >= low && value <= high, "{}: expected {} .. {}, got {}", field, low, high, value);
 }
 
 void require_float(const char* field, DType dtype) {
@@ -45,8 +47,8 @@ NumericsContract reference_contract(DType out_dtype, DType weight_dtype) {
   NumericsContract contract;
   contract.qk = contract.pv = contract.index_dot = contract.index_heads = products;
   contract.weight_sum = {.order = SumOrder::lanes16};
-  contract.exp_error = kReferenceExpError;
-  contract.log_error = kReferenceLogError;
+  contract.exp_error = static_cast<double>(kExp2Error);
+  contract.log_error = static_cast<double>(kLnError);
   contract.weight_dtype = weight_dtype;
   contract.out_dtype = out_dtype;
   return contract;
@@ -59,18 +61,21 @@ void require_valid(const NumericsContract& contract) {
   require_valid("index_dot", contract.index_dot);
   require_valid("index_heads", contract.index_heads);
   require(contract.tile >= 0, "tile: expected >= 0, got {}", contract.tile);
-  require_error("exp_error", contract.exp_error);
-  require_error("exp_underflow", contract.exp_underflow);
-  require_error("log_error", contract.log_error);
+  require_range("exp_error", contract.exp_error, 0, kMaxFunctionError);
+  require(contract.tile == 0 || contract.exp_error <= kMaxRescaleError * contract.tile,
+          "tile: a rescale every {} keys allows an exp_error of {}, got {}", contract.tile,
+          kMaxRescaleError * contract.tile, contract.exp_error);
+  require_range("exp_underflow", contract.exp_underflow, 0, kMaxUnderflow);
+  require_range("log_error", contract.log_error, 0, kMaxFunctionError);
   require_float("weight_dtype", contract.weight_dtype);
   require_float("partial_dtype", contract.partial_dtype);
   require_float("out_dtype", contract.out_dtype);
   require_float("score_dtype", contract.score_dtype);
-  require(contract.weight_scale > 0 && std::isfinite(contract.weight_scale),
-          "weight_scale: expected a positive number, got {}", contract.weight_scale);
+  require_range("weight_scale", contract.weight_scale,
+                contract.weight_dtype == DType::e4m3 ? kMinE4m3WeightScale : kMinWeightScale,
+                kMaxWeightScale);
   require(contract.max_splits >= 1, "max_splits: expected >= 1, got {}", contract.max_splits);
-  require(contract.max_headroom >= 0 && contract.max_headroom <= 64,
-          "max_headroom: expected 0 .. 64, got {}", contract.max_headroom);
+  require_range("max_headroom", contract.max_headroom, 0, kMaxHeadroom);
 }
 
 double depth(const Accumulation& sum, std::int64_t n) {

@@ -26,6 +26,7 @@ struct Accumulation {
   // lose 2^-F of the largest (spec: tensor_core.md, section 1; 25 for f16 and bf16 on sm_90 and
   // sm_120).
   std::int32_t alignment_bits = 25;
+  friend bool operator==(const Accumulation&, const Accumulation&) = default;
 };
 
 enum class LseBase { natural, two };
@@ -79,6 +80,7 @@ struct NumericsContract {
   // Promises, checked by bits.
   bool run_deterministic = true;
   bool batch_invariant = true;
+  friend bool operator==(const NumericsContract&, const NumericsContract&) = default;
 };
 
 // What the fp32 reference operators declare: ordered sums (depth ceil(n / 16) + 4, and 1 for the

@@ -47,9 +47,12 @@ void place_overflow(const SparseAttentionOracle& oracle, const NumericsContract&
   }
   const double scale = oracle.weight_sum[h] * std::exp2(contract.max_headroom) *
                        std::max(1.0, contract.weight_scale) * (1 + 0x1p-7);
-  const double growth = 1 + weights.kappa[h];
+  // An error of more than all there is excuses nothing.
+  const double growth = 1 + std::min(weights.kappa[h], 1.0);
   for (std::int64_t c = 0; c < interval.expected.cols(); ++c)
-    if (scale * growth * (oracle.magnitude(h, c) + interval.core(h, c)) >= kFloatMax)
+    if (scale * growth *
+            (oracle.magnitude(h, c) + std::min(interval.core(h, c), oracle.magnitude(h, c))) >=
+        kFloatMax)
       element(interval, h, c).anything = true;
 }
 

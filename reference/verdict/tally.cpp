@@ -1,5 +1,7 @@
 #include "reference/verdict/tally.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -21,6 +23,7 @@ void Tally::add(std::array<std::int64_t, 3> at, const ElementBound& bound, float
   ++elements_;
   if (status == Status::fail) ++failed_;
   if (status == Status::improbable) ++improbable_;
+  if (status == Status::mistrusted) ++unbounded_;
   ++histogram_[static_cast<std::size_t>(
       std::min(ratio * kBinsPerUnit, static_cast<double>(kBins - 1)))];
   max_ratio_ = std::max(max_ratio_, ratio);
@@ -31,6 +34,11 @@ void Tally::add(std::array<std::int64_t, 3> at, const ElementBound& bound, float
     max_ulp_ = std::max(max_ulp_, ulp_distance(dtype_, got, expected));
     product_ += value * bound.expected;
     squares_ += value * value + bound.expected * bound.expected;
+  }
+  if (bound.admissible.finite && !bound.admissible.anything && std::isfinite(bound.expected)) {
+    const double magnitude = std::abs(bound.expected) < kNegligible ? 0 : std::abs(bound.expected);
+    magnitude_ += magnitude;
+    if (judge(bound, dtype_, 0).status < Status::improbable) magnitude_of_zeros_ += magnitude;
   }
   if (!is_worse(status, ratio, at)) return;
   worst_status_ = status;
@@ -49,6 +57,9 @@ void Tally::merge(const Tally& other) {
   elements_ += other.elements_;
   failed_ += other.failed_;
   improbable_ += other.improbable_;
+  unbounded_ += other.unbounded_;
+  magnitude_ += other.magnitude_;
+  magnitude_of_zeros_ += other.magnitude_of_zeros_;
   max_ratio_ = std::max(max_ratio_, other.max_ratio_);
   max_ulp_ = std::max(max_ulp_, other.max_ulp_);
   max_abs_ = std::max(max_abs_, other.max_abs_);
@@ -71,6 +82,14 @@ Finding Tally::finding(std::string stage) const {
   finding.improbable = improbable_;
   finding.max_ulp = max_ulp_;
   finding.max_abs = max_abs_;
+  if (unbounded_ > 0) {
+    finding.detail = fmt::format(
+        "{} elements have no bound: the contract is too loose for this problem", unbounded_);
+  } else if (worst_status_ == Status::pass && magnitude_ > 0 &&
+             magnitude_of_zeros_ >= kZerosShare * magnitude_) {
+    finding.status = Status::mistrusted;
+    finding.detail = "a zeroed output would pass";
+  }
   finding.cosine = squares_ > 0 ? 1 - 2 * product_ / squares_ : 0;
   std::int64_t above = 0;
   std::size_t bin = kBins;

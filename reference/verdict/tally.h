@@ -21,11 +21,15 @@ class Tally {
   void merge(const Tally& other);
 
   // IMPROBABLE from the first element on: see kLambda for how rarely a clean kernel shows one.
+  // MISTRUSTED instead of PASS when an element has no bound, or when zeros would have passed for
+  // nearly all of sum |expected|.
   Finding finding(std::string stage) const;
 
  private:
-  static constexpr double kBinsPerUnit = 512;  // resolution of p99.9
-  static constexpr std::size_t kBins = 2048;   // ratios up to 4, the last bin takes the rest
+  static constexpr double kZerosShare = 15.0 / 16;
+  static constexpr double kNegligible = 0x1p-90;  // a sink's tiny factor may leave 0 of the value
+  static constexpr double kBinsPerUnit = 512;     // resolution of p99.9
+  static constexpr std::size_t kBins = 2048;      // ratios up to 4, the last bin takes the rest
 
   bool is_worse(Status status, double ratio, const std::array<std::int64_t, 3>& at) const;
 
@@ -33,6 +37,9 @@ class Tally {
   std::int64_t elements_ = 0;
   std::int64_t failed_ = 0;
   std::int64_t improbable_ = 0;
+  std::int64_t unbounded_ = 0;
+  double magnitude_ = 0;           // sum |expected| of the elements that an interval judges
+  double magnitude_of_zeros_ = 0;  // ... of those whose interval zero passes
   Status worst_status_ = Status::pass;
   Finding worst_;
   double max_ratio_ = 0;

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "cuda/include/mlacheck_kernel.h"
+#include "reference/arithmetic/exp2.h"
+#include "reference/arithmetic/log2.h"
 #include "reference/operators/index_key_page.h"
 #include "reference/operators/index_scores.h"
 #include "reference/operators/kv_record_656.h"
@@ -276,9 +278,9 @@ constexpr mlacheck_contract kContract = {
     .batch_invariant = 1,
     .run_deterministic = 1,
     .weight_scale = 1,
-    .exp_error = 0x1p-22f,
+    .exp_error = kExp2Error,
     .exp_underflow = 0x1p-126f,
-    .log_error = 0x1p-22f,
+    .log_error = kLnError,
     .max_headroom = 0,
 };
 
