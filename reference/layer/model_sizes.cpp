@@ -103,6 +103,23 @@ void expect_positive(std::string_view key, std::int64_t value) {
   if (value < 1) refuse(key, "at least 1", fmt::format("{}", value));
 }
 
+// A matrix has at most heads times width rows, and a size or as many tokens as columns: 2^32 * 2^24
+// elements of 8 bytes are far from overflowing int64.
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxProjection = std::int64_t{1} << 32;
+
+void expect_size(std::string_view key, std::int64_t value) {
+  if (value < 1 || value > kMaxSize)
+    refuse(key, fmt::format("1 .. {}", kMaxSize), fmt::format("{}", value));
+}
+
+// Sizes within their limits: the product itself does not overflow.
+void expect_projection(std::string_view keys, std::int64_t heads, std::int64_t width) {
+  if (heads * width > kMaxProjection)
+    refuse(keys, fmt::format("a product of at most {}", kMaxProjection),
+           fmt::format("{} * {}", heads, width));
+}
+
 void validate_rope(const ModelSizes& sizes) {
   const RopeParameters& rope = sizes.rope;
   if (!(rope.theta > 1) || !std::isfinite(rope.theta))
@@ -167,16 +184,22 @@ std::vector<std::string> model_names() {
 }
 
 void validate(const ModelSizes& sizes) {
-  expect_positive("hidden_size", sizes.hidden_size);
-  expect_positive("num_hidden_layers", sizes.num_hidden_layers);
-  expect_positive("num_attention_heads", sizes.num_attention_heads);
-  expect_positive("q_lora_rank", sizes.q_lora_rank);
-  expect_positive("kv_lora_rank", sizes.kv_lora_rank);
-  expect_positive("qk_nope_head_dim", sizes.qk_nope_head_dim);
-  expect_positive("qk_rope_head_dim", sizes.qk_rope_head_dim);
-  expect_positive("v_head_dim", sizes.v_head_dim);
-  expect_positive("index_n_heads", sizes.index_n_heads);
-  expect_positive("index_topk", sizes.index_topk);
+  expect_size("hidden_size", sizes.hidden_size);
+  expect_size("num_hidden_layers", sizes.num_hidden_layers);
+  expect_size("num_attention_heads", sizes.num_attention_heads);
+  expect_size("q_lora_rank", sizes.q_lora_rank);
+  expect_size("kv_lora_rank", sizes.kv_lora_rank);
+  expect_size("qk_nope_head_dim", sizes.qk_nope_head_dim);
+  expect_size("qk_rope_head_dim", sizes.qk_rope_head_dim);
+  expect_size("v_head_dim", sizes.v_head_dim);
+  expect_size("index_n_heads", sizes.index_n_heads);
+  expect_size("index_head_dim", sizes.index_head_dim);
+  expect_size("index_topk", sizes.index_topk);
+  expect_projection("num_attention_heads, qk_nope_head_dim + qk_rope_head_dim + v_head_dim",
+                    sizes.num_attention_heads, sizes.qk_head_dim() + sizes.v_head_dim);
+  expect_projection("num_attention_heads, kv_lora_rank + qk_rope_head_dim",
+                    sizes.num_attention_heads, sizes.latent_head_dim());
+  expect_projection("index_n_heads, index_head_dim", sizes.index_n_heads, sizes.index_head_dim);
   if (sizes.qk_rope_head_dim % 2 != 0)
     refuse("qk_rope_head_dim", "an even number", fmt::format("{}", sizes.qk_rope_head_dim));
   if (sizes.index_head_dim < sizes.qk_rope_head_dim)
