@@ -13,9 +13,11 @@ namespace mlacheck {
 // How far index scores under a contract may lie from the oracle, keys [oracle.begin, oracle.end).
 // ReLU is 1-Lipschitz, so (spec: verification.md, B.2)
 //
-//   core = (g_heads + 2u) (heads + g_dot dots) + g_dot dots + unit dim h + oracle's radius
+//   core = (g_heads + 2u) (heads + g_dot dots) + g_dot dots + (dim + heads) h (unit + 1)
+//          + oracle's radius
 //
-// with 2u for the product and the key's scale (before or after the sum over heads). A NaN or Inf of
+// with 2u for the product and the key's scale (before or after the sum over heads), and h for what
+// an operation may lose below fp32's normal range (least_kept). A NaN or Inf of
 // the inputs is exact; where sums may overflow in fp32 anything goes.
 std::vector<ElementBound> index_score_bounds(const IndexScoresOracle& oracle,
                                              const IndexScoresProblem& problem,

@@ -40,7 +40,7 @@ StageError layer_norm_error(const Accumulation& sum, std::int64_t n) {
 
 StageError rope_error(bool rounds_products_to_bf16) {
   const DType dtype = rounds_products_to_bf16 ? DType::bf16 : DType::f32;
-  const double error = gamma_of(2 * unit_roundoff(dtype));
+  const double error = gamma_of(2 * kU + (rounds_products_to_bf16 ? unit_roundoff(dtype) : 0));
   return {error, error, 4 * half_subnormal(dtype)};
 }
 

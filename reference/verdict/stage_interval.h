@@ -29,7 +29,8 @@ StageError rms_norm_error(const Accumulation& sum, std::int64_t n, bool rounds_b
 // Two-pass statistics: g(n) + 16u.
 StageError layer_norm_error(const Accumulation& sum, std::int64_t n);
 
-// Two products and their sum: 2u; of bf16 if each is rounded to bf16.
+// Two products and their sum in fp32: 2u, and one rounding to bf16 if the products are rounded to
+// it.
 StageError rope_error(bool rounds_products_to_bf16);
 
 // Judges a stage's output [rows, columns], values of dtype, against its oracle.
