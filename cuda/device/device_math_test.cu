@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -69,6 +70,10 @@ __global__ void evaluate(F f, std::int64_t first, std::int64_t count, std::uint3
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
+  if (error == cudaErrorNoKernelImageForDevice) {
+    std::printf("SKIPPED: cuda.device_math: not built for this GPU\n");
+    std::exit(77);
+  }
   std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
   std::exit(3);
 }
@@ -84,6 +89,7 @@ std::int64_t differences(F f, std::uint32_t stride) {
   for (std::int64_t first = 0; first < total; first += kChunk) {
     const std::int64_t count = std::min(kChunk, total - first);
     evaluate<<<static_cast<unsigned>((count + 255) / 256), 256>>>(f, first, count, stride, device);
+    check(cudaGetLastError(), F::kName);
     check(cudaMemcpy(results.data(), device, count * sizeof(std::uint32_t), cudaMemcpyDeviceToHost),
           F::kName);
 #pragma omp parallel for reduction(+ : differing)
