@@ -232,4 +232,9 @@ bool is_full_index_layer(const ModelSizes& sizes, std::int64_t layer) {
   return counted % sizes.index_topk_freq == 0;
 }
 
+std::int64_t full_index_layer_of(const ModelSizes& sizes, std::int64_t layer) {
+  while (!is_full_index_layer(sizes, layer)) --layer;
+  return layer;
+}
+
 }  // namespace mlacheck

@@ -82,4 +82,8 @@ float softmax_scale(const ModelSizes& sizes);
 // The MTP layer, num_hidden_layers, is full. Throws std::invalid_argument for a layer beyond it.
 bool is_full_index_layer(const ModelSizes& sizes, std::int64_t layer);
 
+// The layer whose top-k this one uses: itself when it is full, else the nearest earlier full one.
+// Throws like is_full_index_layer.
+std::int64_t full_index_layer_of(const ModelSizes& sizes, std::int64_t layer);
+
 }  // namespace mlacheck

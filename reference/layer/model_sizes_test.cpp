@@ -80,6 +80,14 @@ TEST(IndexSharing, TypesGoBeforeThePatternAndThePatternBeforeThePeriod) {
   EXPECT_THROW(is_full_index_layer(sizes, -1), std::invalid_argument);
 }
 
+TEST(IndexSharing, ALayerUsesTheTopKOfTheNearestEarlierFullOne) {
+  const ModelSizes sizes = model_sizes("glm52");
+  for (const auto& [layer, full] :
+       {std::pair{0, 0}, {2, 2}, {3, 2}, {5, 2}, {6, 6}, {77, 74}, {78, 78}})
+    EXPECT_EQ(full_index_layer_of(sizes, layer), full) << layer;
+  EXPECT_THROW(full_index_layer_of(sizes, 79), std::invalid_argument);
+}
+
 struct Contradiction {
   const char* key;
   std::function<void(ModelSizes&)> make;
