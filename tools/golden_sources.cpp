@@ -136,11 +136,6 @@ std::string name_of(const ModelSizes& sizes) {
                   fmt::join(model_names(), ", ")));
 }
 
-std::int64_t full_layer_before(const ModelSizes& sizes, std::int64_t layer) {
-  while (layer > 0 && !is_full_index_layer(sizes, layer)) --layer;
-  return layer;
-}
-
 }  // namespace
 
 Golden capture_checkpoint(const CheckpointRequest& request) {
@@ -171,7 +166,7 @@ Golden capture_checkpoint(const CheckpointRequest& request) {
     const LayerWeights weights = load_checkpoint_layer(checkpoint, sizes, number);
     for (const ExpectedTensor& tensor : expected_tensors(sizes, is_full_index_layer(sizes, number)))
       layer.weights_sha256.emplace_back(tensor.name, sha256_of(weights.*tensor.member));
-    if (const std::int64_t full = full_layer_before(sizes, number); full != number) {
+    if (const std::int64_t full = full_index_layer_of(sizes, number); full != number) {
       LayerInput earlier = read_input(request.inputs, sizes, full);
       round_to_activations(layer.numerics, earlier.hidden);
       LayerStages stages = attention_layer(sizes, layer.numerics,
