@@ -2,16 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "fixtures/capture_compare.h"
 #include "fixtures/capture_compare_model.h"
 #include "fixtures/checkpoint/hash_checkpoint.h"
-#include "reference/verdict/verdict.h"
 #include "tools/commands.h"
 #include "tools/report_options.h"
 
@@ -52,22 +52,16 @@ void judge_capture(const std::filesystem::path& path, Report& report) {
 
 int judge_captures(const std::vector<std::string>& files, const ReportOptions& options) {
   Report report("oracle", options);
-  bool unreadable = false;
-  const auto complain = [&](const std::string& message) {
-    fmt::print(stderr, "mlacheck: {}\n", message);
-    unreadable = true;
-  };
   for (const std::string& file : files) {
     try {
       judge_capture(file, report);
     } catch (const std::runtime_error& error) {  // Hdf5Error, CheckpointError: name the file
-      complain(error.what());
+      report.error(error.what());
     } catch (const std::exception& error) {
-      complain(fmt::format("{}: {}", file, error.what()));
+      report.error(fmt::format("{}: {}", file, error.what()));
     }
   }
-  const int code = report.finish();
-  return unreadable ? kExitHarness : code;
+  return report.finish();
 }
 
 }  // namespace

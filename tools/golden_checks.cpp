@@ -107,8 +107,11 @@ std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& 
       files.emplace_back(path);
       continue;
     }
+    const std::size_t before = files.size();
     for (const auto& entry : std::filesystem::directory_iterator(path))
       if (entry.path().extension() == ".h5") files.push_back(entry.path());
+    if (files.size() == before)
+      throw std::runtime_error(fmt::format("{}: holds no golden file", path));
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -11,7 +11,7 @@
 namespace mlacheck {
 
 // Every golden file (*.h5) of the given files and directories, sorted. Throws std::runtime_error
-// naming a path that is not there.
+// naming a folder without any.
 std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& paths);
 
 struct GoldenCheckOptions {

@@ -1,9 +1,11 @@
 #include "tools/golden_sources.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -70,9 +72,9 @@ Matrix read_matrix(const SafetensorsFile& file, const std::string& name, std::in
   const bool real = dtype == DType::bf16 || dtype == DType::f16 || dtype == DType::f32;
   if (!real || entry.shape.size() != 2 || entry.shape[1] != cols)
     throw CheckpointError(
-        file.path(), fmt::format("{}: expected BF16, F16 or F32 of shape [tokens, {}], got {} of "
-                                 "{} dimensions",
-                                 name, cols, entry.dtype, entry.shape.size()));
+        file.path(),
+        fmt::format("{}: expected BF16, F16 or F32 of shape [tokens, {}], got {} of [{}]", name,
+                    cols, entry.dtype, fmt::join(entry.shape, ", ")));
   Matrix m(entry.shape[0], cols);
   load_row(entry.bytes.data(), *dtype, std::ssize(m.data), m.data.data());
   return m;
@@ -85,10 +87,12 @@ std::vector<std::int64_t> read_positions(const SafetensorsFile& file, std::int64
   if (found == file.tensors().end()) return positions;
   const SafetensorsEntry& entry = found->second;
   if (entry.dtype != "I32" || entry.shape != std::vector<std::int64_t>{tokens})
-    throw CheckpointError(file.path(), fmt::format("positions: expected I32 of shape [{}], got {}",
-                                                   tokens, entry.dtype));
-  const auto* values = reinterpret_cast<const std::int32_t*>(entry.bytes.data());
-  std::copy_n(values, tokens, positions.begin());
+    throw CheckpointError(
+        file.path(), fmt::format("positions: expected I32 of shape [{}], got {} of [{}]", tokens,
+                                 entry.dtype, fmt::join(entry.shape, ", ")));
+  std::vector<std::int32_t> values(positions.size());
+  std::memcpy(values.data(), entry.bytes.data(), entry.bytes.size());  // aligned to nothing
+  std::copy(values.begin(), values.end(), positions.begin());
   return positions;
 }
 

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "reference/verdict/verdict.h"
 #include "tools/commands.h"
@@ -29,6 +31,15 @@ int main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    // CLI11 tells that a command is missing where there is one that it does not know.
+    if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
+      fmt::print(stderr, "mlacheck: there is no command '{}'; mlacheck --help lists them\n",
+                 rest[0]);
+      return mlacheck::kExitUsage;
+    }
+    app.exit(error);
+    return mlacheck::kExitUsage;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? mlacheck::kExitPass : mlacheck::kExitUsage;
   }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "tools/report_files.h"
 
@@ -30,6 +31,17 @@ const char* colour_of(Status status) {
     default:
       return "\x1b[33m";
   }
+}
+
+// A kernel's own words, a path: what is no UTF-8 becomes U+FFFD, and control characters spaces, so
+// that they reach neither the terminal nor the files.
+std::string printable(const std::string& text) {
+  using nlohmann::json;
+  const std::string dumped = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string result = json::parse(dumped).get<std::string>();
+  for (char& c : result)
+    if ((static_cast<unsigned char>(c) < ' ' && c != '\n') || c == '\x7f') c = ' ';
+  return result;
 }
 
 // GitHub wants these escaped in the text of a workflow command.
@@ -74,6 +86,9 @@ void Report::progress(std::size_t done, std::size_t total, const std::string& wh
 }
 
 void Report::add(CheckResult result) {
+  result.name = printable(result.name);
+  result.detail = printable(result.detail);
+  result.repro = printable(result.repro);
   clear_line();
   fmt::print("{}{:<10}{} {}", colours_ ? colour_of(result.status) : "", name_of(result.status),
              colours_ ? "\x1b[0m" : "", result.name);
@@ -90,8 +105,8 @@ void Report::add(CheckResult result) {
 
 void Report::error(const std::string& message) {
   clear_line();
-  fmt::print(stderr, "mlacheck: {}\n", message);
-  errors_.push_back(message);
+  errors_.push_back(printable(message));
+  fmt::print(stderr, "mlacheck: {}\n", errors_.back());
 }
 
 void Report::annotate(const CheckResult& result) const {

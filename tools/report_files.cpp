@@ -35,12 +35,10 @@ std::string xml(const std::string& text) {
         result += "&quot;";
         break;
       case '\n':
-      case '\t':
         result += ' ';
         break;
       default:
-        // XML 1.0 has no way to write the other control characters.
-        if (static_cast<unsigned char>(c) >= 0x20) result += c;
+        result += c;
     }
   }
   return result;
@@ -89,10 +87,9 @@ void write_json(const std::filesystem::path& path, const std::string& title,
                       {"detail", result.detail},
                       {"repro", result.repro},
                       {"seconds", result.seconds}});
-  // A kernel's own words may not be UTF-8.
   const nlohmann::json document = {
       {"title", title}, {"version", MLACHECK_VERSION}, {"checks", checks}, {"errors", errors}};
-  write_file(path, document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_file(path, document.dump(2) + "\n");
 }
 
 }  // namespace mlacheck

@@ -8,7 +8,8 @@
 
 namespace mlacheck {
 
-// Both throw std::system_error naming the file when it cannot be written.
+// Texts are UTF-8 without control characters but newlines, as Report keeps them. Both throw
+// std::system_error naming the file when it cannot be written.
 void write_junit(const std::filesystem::path& path, const std::string& title,
                  const std::vector<CheckResult>& results, const std::vector<std::string>& errors);
 void write_json(const std::filesystem::path& path, const std::string& title,

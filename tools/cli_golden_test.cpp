@@ -1,0 +1,278 @@
+// golden capture, check, show, diff and manifest from outside; damaged files, killed captures.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "fixtures/golden_file.h"
+#include "tools/cli_testing.h"
+
+namespace mlacheck::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const std::string kOperator = "mlacheck1 op=sparse_attention t=1 h=2 k=8 n=16 d=32 v=16";
+const std::string kLayer = "mlacheck1 op=layer model=glm5:tiny tokens=4";
+
+void capture(const std::string& recipe, const std::filesystem::path& out) {
+  const Outcome outcome = mlacheck({"golden", "capture", "--recipe", recipe, "--out", out});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr(out), HasSubstr("datasets, content ")));
+}
+
+// ---- The good case ----
+
+TEST(Golden, CaptureCheckAndShow) {
+  const TemporaryFolder folder;
+  for (const std::string& recipe : {kOperator, kLayer}) {
+    const std::filesystem::path file = folder / "a.h5";
+    capture(recipe, file);
+    EXPECT_EQ(content_of(folder.path()).size(), 1u);
+    const Outcome check = mlacheck({"golden", "check", file, "--verbose"});
+    EXPECT_EQ(check.code, 0) << check.out << check.err;
+    EXPECT_THAT(check.out, AllOf(HasSubstr("PASS"), HasSubstr(" bits"), Not(HasSubstr("FAIL"))));
+    const Outcome show = mlacheck({"golden", "show", file});
+    EXPECT_EQ(show.code, 0);
+    EXPECT_THAT(show.out, AllOf(HasSubstr("schema version 1"), HasSubstr("kind = "),
+                                HasSubstr("source = "), HasSubstr("outputs/reference/lse")));
+  }
+}
+
+TEST(Golden, TheSameRecipeGivesTheSameFile) {
+  const TemporaryFolder folder;
+  capture(kOperator, folder / "a.h5");
+  capture(kOperator, folder / "b.h5");
+  EXPECT_EQ(read_file(folder / "a.h5"), read_file(folder / "b.h5"));
+}
+
+TEST(Golden, DiffTellsWhatDiffers) {
+  const TemporaryFolder folder;
+  capture(kOperator, folder / "a.h5");
+  capture(kOperator + " seed=2", folder / "b.h5");
+  capture(kOperator + " sink=zero", folder / "c.h5");
+  const Outcome same = mlacheck({"golden", "diff", folder / "a.h5", folder / "a.h5"});
+  EXPECT_EQ(same.code, 0);
+  EXPECT_THAT(same.out, IsEmpty());
+  const Outcome seed = mlacheck({"golden", "diff", folder / "a.h5", folder / "b.h5"});
+  EXPECT_EQ(seed.code, 1);
+  EXPECT_THAT(seed.out, AllOf(HasSubstr("recipe: "), HasSubstr("inputs/q: "),
+                              HasSubstr("elements differ, first at 0")));
+  const Outcome more = mlacheck({"golden", "diff", folder / "a.h5", folder / "c.h5"});
+  EXPECT_EQ(more.code, 1);
+  EXPECT_THAT(more.out, HasSubstr("only in " + (folder / "c.h5").string() + ": inputs/attn_sink"));
+}
+
+TEST(Golden, CheckFindsAWrongBitAndSaysWhere) {
+  const TemporaryFolder folder;
+  for (const std::string& recipe : {kOperator, kLayer}) {
+    capture(recipe, folder / "a.h5");
+    Golden golden = read_golden(folder / "a.h5");
+    const bool layer = recipe == kLayer;
+    golden.datasets["outputs/reference/lse"].bytes[0] ^= std::byte{1};
+    // What a layer's file says of itself must agree; a wrong reference would write both.
+    if (layer) golden.attributes["sha256.lse"] = std::string(64, '0');
+    write_golden(folder / "a.h5", golden);
+    const Outcome outcome = mlacheck({"golden", "check", folder / "a.h5"});
+    EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("FAIL"), HasSubstr("1 of "),
+                                   HasSubstr(layer ? "bits.lse" : "bits.outputs/reference/lse")));
+  }
+}
+
+TEST(Golden, CheckTakesAFolder) {
+  const TemporaryFolder folder;
+  capture(kOperator, folder / "a.h5");
+  capture(kOperator + " seed=2", folder / "b.h5");
+  const Outcome outcome = mlacheck({"golden", "check", folder.path()});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("a.h5"), HasSubstr("b.h5")));
+}
+
+TEST(Golden, ManifestHoldsTheGateToItsFiles) {
+  const TemporaryFolder folder;
+  capture(kOperator, folder / "a.h5");
+  EXPECT_EQ(mlacheck({"golden", "manifest", folder.path()}).code, 0);
+  const std::string digest = golden_digest(read_golden(folder / "a.h5"));
+  EXPECT_THAT(read_file(folder / "manifest.txt"), HasSubstr(digest + " a.h5\n"));
+}
+
+// ---- Files that are not what they should be ----
+
+class DamagedGolden : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    capture(kOperator, folder_ / "good.h5");
+    good_ = read_file(folder_ / "good.h5");
+  }
+
+  // Every command that reads refuses the path, names it, gives the reason and touches nothing.
+  void expect_refused(const std::filesystem::path& path, const std::string& reason) {
+    const std::string good = folder_ / "good.h5";
+    const auto before = content_of(folder_.path());
+    for (const Arguments& command :
+         {Arguments{"golden", "check", path}, Arguments{"golden", "show", path},
+          Arguments{"golden", "diff", path, good}, Arguments{"golden", "diff", good, path}}) {
+      SCOPED_TRACE(command[1]);
+      const Outcome outcome = mlacheck(command);
+      EXPECT_EQ(outcome.code, 3) << outcome.out;
+      EXPECT_THAT(outcome.err, AllOf(HasSubstr(path.string()), HasSubstr(reason)));
+      EXPECT_THAT(outcome.out, Not(HasSubstr("PASS")));
+    }
+    EXPECT_EQ(content_of(folder_.path()), before);
+  }
+  std::filesystem::path write(const std::string& content) {
+    folder_.write("bad.h5", content);
+    return folder_ / "bad.h5";
+  }
+
+  TemporaryFolder folder_;
+  std::string good_;
+};
+
+TEST_F(DamagedGolden, Missing) { expect_refused(folder_ / "none.h5", "No such file"); }
+
+TEST_F(DamagedGolden, Folder) {
+  std::filesystem::create_directory(folder_ / "folder.h5");
+  for (const char* command : {"show", "check"}) {
+    const Outcome outcome = mlacheck({"golden", command, folder_ / "folder.h5"});
+    EXPECT_EQ(outcome.code, 3) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("folder.h5"));
+  }
+}
+
+TEST_F(DamagedGolden, Empty) { expect_refused(write(""), "an empty file"); }
+
+TEST_F(DamagedGolden, Text) { expect_refused(write("not a golden file\n"), "not an HDF5 file"); }
+
+TEST_F(DamagedGolden, Truncated) {
+  for (const std::size_t bytes : {std::size_t{10}, good_.size() / 2, good_.size() - 1})
+    expect_refused(write(good_.substr(0, bytes)), "bad.h5: ");
+}
+
+// A flip that no reader could notice may pass, and then all is as it was.
+TEST_F(DamagedGolden, FlippedByte) {
+  std::size_t refused = 0;
+  constexpr std::size_t kFlips = 24;
+  for (std::size_t i = 0; i < kFlips; ++i) {
+    std::string bytes = good_;
+    bytes[i * bytes.size() / kFlips] ^= 0x10;
+    const Outcome outcome = mlacheck({"golden", "check", write(bytes)});
+    if (outcome.code == 0) continue;
+    EXPECT_EQ(outcome.code, 3) << outcome.out;
+    EXPECT_THAT(outcome.err, HasSubstr((folder_ / "bad.h5").string() + ": "));
+    ++refused;
+  }
+  EXPECT_GT(refused, kFlips / 2);
+}
+
+TEST_F(DamagedGolden, LaterSchema) {
+  const std::filesystem::path path = write(good_);
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  ASSERT_GE(file, 0);
+  const hid_t attribute = H5Aopen(file, "schema_version", H5P_DEFAULT);
+  const std::int64_t later = kGoldenSchemaVersion + 1;
+  EXPECT_GE(H5Awrite(attribute, H5T_NATIVE_INT64, &later), 0);
+  H5Aclose(attribute);
+  H5Fclose(file);
+  expect_refused(path, "newer than 1");
+}
+
+// ---- What a golden says that cannot be ----
+
+class ContradictoryGolden : public ::testing::Test {
+ protected:
+  ContradictoryGolden() {
+    capture(kLayer, folder_ / "a.h5");
+    golden_ = read_golden(folder_ / "a.h5");
+  }
+  void expect_refused(const std::string& reason) {
+    write_golden(folder_ / "a.h5", golden_);
+    const Outcome outcome = mlacheck({"golden", "check", folder_ / "a.h5"});
+    EXPECT_EQ(outcome.code, 3) << outcome.out;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("a.h5"), HasSubstr(reason)));
+  }
+  TemporaryFolder folder_;
+  Golden golden_;
+};
+
+TEST_F(ContradictoryGolden, MissingDataset) {
+  golden_.datasets.erase("inputs/positions");
+  expect_refused("inputs/positions");
+}
+
+TEST_F(ContradictoryGolden, MissingAttribute) {
+  golden_.attributes.erase("kind");
+  expect_refused("kind");
+}
+
+TEST_F(ContradictoryGolden, PositionsBeyondInt32) {
+  golden_.datasets["inputs/positions"] =
+      make_dataset<std::int64_t>({4}, std::vector<std::int64_t>{0, 1, 2, std::int64_t{1} << 31});
+  expect_refused("positions[3]");
+}
+
+// ---- What capture refuses ----
+
+TEST(GoldenCapture, LeavesNothingBehindWhenItFails) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(
+      mlacheck({"golden", "capture", "--recipe", "mlacheck1 op=zebra", "--out", folder / "a.h5"})
+          .code,
+      2);
+  EXPECT_EQ(
+      mlacheck({"golden", "capture", "--recording", folder / "none.h5", "--out", folder / "a.h5"})
+          .code,
+      3);
+  EXPECT_THAT(content_of(folder.path()), IsEmpty());
+  for (const std::filesystem::path& out : {folder / "none/a.h5", folder.path()}) {
+    const Outcome outcome = mlacheck({"golden", "capture", "--recipe", kOperator, "--out", out});
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_THAT(outcome.err, HasSubstr(out.string()));
+  }
+  EXPECT_THAT(content_of(folder.path()), IsEmpty());
+}
+
+// Kills captures at moments spread over the time that one takes, and a little beyond.
+TEST(GoldenCapture, ThatIsKilledLeavesACompleteFileOrNone) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "a.h5";
+  const Arguments command = {"golden", "capture", "--recipe", kLayer, "--out", file};
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(mlacheck(command).code, 0);
+  const auto whole = std::chrono::steady_clock::now() - start;
+  const std::string complete = read_file(file);
+  std::filesystem::remove(file);
+
+  constexpr int kKills = 20;
+  int killed = 0;
+  for (int i = 0; i < kKills; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (std::freopen("/dev/null", "w", stdout) == nullptr) _exit(125);
+      become_mlacheck(command, {});
+    }
+    std::this_thread::sleep_for(whole * i / (kKills - 4));
+    kill(child, SIGKILL);
+    killed += wait_for(child) == 128 + SIGKILL ? 1 : 0;
+    if (std::filesystem::exists(file)) {
+      EXPECT_EQ(read_file(file), complete);
+      std::filesystem::remove(file);
+    }
+  }
+  EXPECT_GT(killed, kKills / 4);
+  // And the next one is not in the way of what they left.
+  EXPECT_EQ(mlacheck(command).code, 0);
+  EXPECT_EQ(read_file(file), complete);
+  EXPECT_EQ(content_of(folder.path()).size(), 1u);
+}
+
+}  // namespace
+}  // namespace mlacheck::testing

@@ -1,0 +1,164 @@
+// Kernels with one thing wrong each, through the program: verdicts, exit codes, reports.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/cli_testing.h"
+#include "tools/xml_testing.h"
+
+namespace mlacheck::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::Pair;
+
+const std::string kCensus =
+    "mlacheck1 op=sparse_attention t=1 h=4 k=64 n=256 fill=census poison=on";
+const std::string kGaussian = "mlacheck1 op=sparse_attention t=1 h=4 k=64 n=256 page=16";
+
+std::string library(const std::string& kernel) {
+  return std::string(WRONG_KERNELS) + "/libwrong_kernel_" + kernel + ".so";
+}
+
+struct Judged {
+  Outcome outcome;
+  std::map<std::string, std::string> statuses;  // of the library's kernel, by output
+  std::string junit;
+};
+
+Judged judge(const std::string& kernel, const std::string& recipe,
+             const Environment& environment = {}) {
+  const TemporaryFolder folder;
+  Judged judged;
+  judged.outcome = mlacheck({"run", recipe, "--kernel", library(kernel), "--json",
+                             folder / "a.json", "--junit", folder / "a.xml"},
+                            environment);
+  const std::string prefix = "libwrong_kernel_" + kernel + ".so:" + kernel;
+  for (const auto& [name, status] : statuses(folder / "a.json")) {
+    if (name.starts_with(prefix))
+      judged.statuses[name == prefix ? "" : name.substr(prefix.size() + 1)] = status;
+    else
+      EXPECT_EQ(status, "PASS") << name;  // the reference
+  }
+  judged.junit = read_file(folder / "a.xml");
+  EXPECT_EQ(flaw_of_xml(judged.junit), "");
+  EXPECT_TRUE(is_utf8(judged.junit));
+  EXPECT_THAT(judged.outcome.out, Not(HasSubstr("\x1b")));
+  return judged;
+}
+
+using Statuses = std::map<std::string, std::string>;
+
+TEST(WrongKernels, ZerosFail) {
+  const Judged census = judge("zeros", kCensus);
+  EXPECT_EQ(census.outcome.code, 1);
+  // With q = 0 the largest logit is 0.
+  EXPECT_EQ(census.statuses, (Statuses{{"sparse_attention.out", "FAIL"},
+                                       {"sparse_attention.lse", "FAIL"},
+                                       {"sparse_attention.max_logit", "PASS"}}));
+  const Judged gaussian = judge("zeros", kGaussian);
+  EXPECT_EQ(gaussian.outcome.code, 1);
+  EXPECT_EQ(gaussian.statuses, (Statuses{{"sparse_attention.out", "FAIL"},
+                                         {"sparse_attention.lse", "FAIL"},
+                                         {"sparse_attention.max_logit", "FAIL"}}));
+  EXPECT_THAT(gaussian.junit, HasSubstr("failures=\"3\""));
+}
+
+TEST(WrongKernels, AnLseOfTheWrongBaseFailsAndNothingElse) {
+  for (const std::string& recipe : {kCensus, kGaussian}) {
+    const Judged judged = judge("mislabels_lse", recipe);
+    EXPECT_EQ(judged.outcome.code, 1);
+    EXPECT_EQ(judged.statuses, (Statuses{{"sparse_attention.out", "PASS"},
+                                         {"sparse_attention.lse", "FAIL"},
+                                         {"sparse_attention.max_logit", "PASS"}}));
+  }
+}
+
+TEST(WrongKernels, ADroppedKeyFails) {
+  for (const std::string& recipe : {kCensus, kGaussian}) {
+    const Judged judged = judge("drops_last_key", recipe);
+    EXPECT_EQ(judged.outcome.code, 1);
+    EXPECT_EQ(judged.statuses.at("sparse_attention.out"), "FAIL") << recipe;
+    EXPECT_EQ(judged.statuses.at("sparse_attention.lse"), "FAIL") << recipe;
+  }
+}
+
+TEST(WrongKernels, ADroppedKeyOfTwoThousandFails) {
+  const Judged judged =
+      judge("drops_last_key", "mlacheck1 op=sparse_attention t=1 h=2 k=2048 n=4096 fill=census");
+  EXPECT_EQ(judged.outcome.code, 1);
+  EXPECT_EQ(judged.statuses.at("sparse_attention.out"), "FAIL");
+}
+
+TEST(WrongKernels, AnotherBaseIsFineWhenItIsDeclared) {
+  for (const std::string& recipe : {kCensus, kGaussian, kGaussian + " absent=rows"}) {
+    const Judged judged = judge("base_2", recipe);
+    EXPECT_EQ(judged.outcome.code, 0) << judged.outcome.out;
+    EXPECT_EQ(judged.statuses, (Statuses{{"sparse_attention.out", "PASS"},
+                                         {"sparse_attention.lse", "PASS"},
+                                         {"sparse_attention.max_logit", "PASS"}}));
+  }
+}
+
+// Its reason holds a quote, an ampersand, an escape sequence and a byte that is no UTF-8.
+TEST(WrongKernels, ARefusalIsNoFailureAndKeepsItsReason) {
+  const Judged judged = judge("refuses", kCensus);
+  EXPECT_EQ(judged.outcome.code, 0);
+  EXPECT_EQ(judged.statuses, (Statuses{{"", "REFUSED"}}));
+  EXPECT_THAT(judged.outcome.out, HasSubstr("h: \"<64>\" & more only"));
+  EXPECT_THAT(judged.junit, AllOf(HasSubstr("skipped=\"1\""),
+                                  HasSubstr("REFUSED: h: &quot;&lt;64&gt;&quot; &amp; more only")));
+  EXPECT_EQ(judge("base_2", kCensus + " sink=zero").statuses, (Statuses{{"", "REFUSED"}}));
+}
+
+TEST(WrongKernels, ACrashIsAVerdictAndTheRunGoesOn) {
+  const TemporaryFolder folder;
+  const Outcome outcome = mlacheck({"run", kCensus, "--kernel", library("crashes"), "--kernel",
+                                    library("base_2"), "--json", folder / "a.json"});
+  EXPECT_EQ(outcome.code, 1);
+  const std::map<std::string, std::string> found = statuses(folder / "a.json");
+  EXPECT_THAT(
+      found, IsSupersetOf({Pair("libwrong_kernel_crashes.so:crashes", "CRASHED"),
+                           Pair("libwrong_kernel_base_2.so:base_2 sparse_attention.out", "PASS")}));
+  EXPECT_THAT(outcome.out, HasSubstr("signal 6"));
+}
+
+TEST(WrongKernels, AFailureNamesWorstElementBoundAndBudgetAndRepeatsItself) {
+  const Judged judged = judge("zeros", kCensus);
+  for (const char* said : {"worst [", "expected", " in [", "budget used", "repeat: mlacheck run '"})
+    EXPECT_THAT(judged.outcome.out, HasSubstr(said));
+  EXPECT_THAT(judged.outcome.out, HasSubstr("--kernel " + library("zeros")));
+}
+
+TEST(WrongKernels, GitHubSeesEachFailureOnALineOfItsOwn) {
+  const Judged judged = judge("zeros", kGaussian, {{"GITHUB_ACTIONS", "1"}});
+  std::size_t lines = 0;
+  for (std::size_t at = 0;
+       (at = judged.outcome.out.find("\n::error title=mlacheck FAIL::", at)) != std::string::npos;
+       ++at)
+    ++lines;
+  EXPECT_EQ(lines, 3u);
+  EXPECT_THAT(judge("zeros", kCensus).outcome.out, Not(HasSubstr("::error")));
+}
+
+TEST(WrongKernels, AreSkippedForAnOperatorThatTheyLack) {
+  const TemporaryFolder folder;
+  const Outcome outcome = mlacheck({"run", "mlacheck1 op=top_k t=2 n=64 k=8", "--kernel",
+                                    library("zeros"), "--json", folder / "a.json"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(statuses(folder / "a.json"),
+              ::testing::Contains(Pair("libwrong_kernel_zeros.so", "SKIPPED")));
+}
+
+TEST(WrongKernels, SayWhatTheyDeclare) {
+  const Outcome outcome = mlacheck({"kernels", library("base_2"), "--for", kCensus + " sink=zero"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("lse base 2"), HasSubstr("refuses: bf16 rows without sink only")));
+}
+
+}  // namespace
+}  // namespace mlacheck::testing

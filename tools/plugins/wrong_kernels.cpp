@@ -1,0 +1,214 @@
+// sparse_attention kernels with one thing wrong each, and an honest one: what the program's tests
+// run. Plain loops in double, so that nothing but the fault sets them apart from the right answer.
+// Each library holds one kernel; WRONG_KERNEL names it.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <numbers>
+#include <string_view>
+#include <vector>
+
+#include "cuda/include/mlacheck_kernel.h"
+#include "reference/formats/bf16.h"
+
+namespace {
+
+using Problem = mlacheck_sparse_attention_problem;
+using mlacheck::Bf16;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// One head of one token.
+struct Row {
+  std::vector<double> out;
+  double lse = -kInfinity;
+  double max_logit = -kInfinity;
+};
+
+const Bf16* key_row(const Problem& p, const mlacheck_tensors& t, std::int32_t slot) {
+  const auto* cache = static_cast<const std::byte*>(t.cache);
+  return reinterpret_cast<const Bf16*>(cache + slot / p.kv.page_size * p.kv.page_stride +
+                                       slot % p.kv.page_size * p.kv.row_stride);
+}
+
+std::vector<std::int32_t> present_keys(const Problem& p, const mlacheck_tensors& t,
+                                       std::int64_t token) {
+  const std::int64_t length = t.topk_length != nullptr ? t.topk_length[token] : p.topk;
+  std::vector<std::int32_t> keys(t.indices + token * p.index_stride,
+                                 t.indices + token * p.index_stride + length);
+  std::erase_if(keys, [&](std::int32_t key) { return key < 0 || key >= p.kv.slots; });
+  return keys;
+}
+
+Row attend(const Problem& p, const mlacheck_tensors& t, const Bf16* q,
+           const std::vector<std::int32_t>& keys) {
+  Row row;
+  row.out.resize(static_cast<std::size_t>(p.v_dim));
+  std::vector<double> scores;
+  for (const std::int32_t key : keys) {
+    const Bf16* k = key_row(p, t, key);
+    double dot = 0;
+    for (std::int64_t d = 0; d < p.qk_dim; ++d)
+      dot += static_cast<double>(to_float(q[d])) * static_cast<double>(to_float(k[d]));
+    scores.push_back(static_cast<double>(p.sm_scale) * dot);
+    row.max_logit = std::max(row.max_logit, scores.back());
+  }
+  if (keys.empty()) return row;
+  double sum = 0;
+  for (std::size_t j = 0; j < keys.size(); ++j) {
+    const double weight = std::exp(scores[j] - row.max_logit);
+    sum += weight;
+    const Bf16* v = key_row(p, t, keys[j]);
+    for (std::size_t d = 0; d < row.out.size(); ++d)
+      row.out[d] += weight * static_cast<double>(to_float(v[d]));
+  }
+  for (double& x : row.out) x /= sum;
+  row.lse = row.max_logit + std::log(sum);
+  return row;
+}
+
+// ---- The faults ----
+
+void keep(Row&) {}
+void all_keys(std::vector<std::int32_t>&) {}
+
+void zero(Row& row) {
+  std::fill(row.out.begin(), row.out.end(), 0.0);
+  row.lse = row.max_logit = 0;
+}
+
+void lse_in_base_2(Row& row) { row.lse *= std::numbers::log2e; }
+
+void crash(Row&) { std::abort(); }
+
+void drop_last(std::vector<std::int32_t>& keys) {
+  if (!keys.empty()) keys.pop_back();
+}
+
+// The reason is hostile to terminals, XML and JSON.
+int refuse(const mlacheck_problem*, char* why, std::size_t why_size) {
+  std::strncpy(why, "h: \"<64>\" & more only \x1b[31m\xff", why_size - 1);
+  return 0;
+}
+
+int accept(const mlacheck_problem* problem, char* why, std::size_t why_size) {
+  const Problem& p = problem->u.sparse_attention;
+  if (p.kv.format == MLACHECK_CACHE_ROWS && p.kv.dtype == MLACHECK_BF16 &&
+      p.q_dtype == MLACHECK_BF16 && p.out_dtype == MLACHECK_BF16 && p.has_attn_sink == 0)
+    return 1;
+  std::strncpy(why, "bf16 rows without sink only", why_size - 1);
+  return 0;
+}
+
+struct Kernel {
+  std::string_view name;
+  void (*change_keys)(std::vector<std::int32_t>&) = all_keys;
+  void (*change_row)(Row&) = keep;
+  decltype(accept)* supports = accept;
+  std::int32_t lse_base = MLACHECK_LSE_NATURAL;
+};
+
+constexpr Kernel kKernels[] = {
+    {.name = "zeros", .change_row = zero},
+    {.name = "mislabels_lse", .change_row = lse_in_base_2},
+    {.name = "drops_last_key", .change_keys = drop_last},
+    {.name = "base_2", .change_row = lse_in_base_2, .lse_base = MLACHECK_LSE_BASE2},
+    {.name = "refuses", .supports = refuse},
+    {.name = "crashes", .change_row = crash},
+};
+
+constexpr Kernel kChosen =
+    *std::find_if(std::begin(kKernels), std::end(kKernels),
+                  [](const Kernel& kernel) { return kernel.name == WRONG_KERNEL; });
+
+// ---- The library ----
+
+int run(const mlacheck_problem* problem, const mlacheck_tensors* t, void*, std::uint64_t, void*,
+        char*, std::size_t) {
+  const Problem& p = problem->u.sparse_attention;
+  auto* out = static_cast<Bf16*>(t->out);
+  for (std::int64_t token = 0; token < p.tokens; ++token)
+    for (std::int64_t head = 0; head < p.heads; ++head) {
+      const auto* q =
+          static_cast<const Bf16*>(t->q) + token * p.q_token_stride + head * p.q_head_stride;
+      std::vector<std::int32_t> keys = present_keys(p, *t, token);
+      kChosen.change_keys(keys);
+      Row row = attend(p, *t, q, keys);
+      kChosen.change_row(row);
+      const std::int64_t at = token * p.heads + head;
+      for (std::int64_t d = 0; d < p.v_dim; ++d)
+        out[at * p.v_dim + d] =
+            mlacheck::to_bf16(static_cast<float>(row.out[static_cast<std::size_t>(d)]));
+      t->lse[at] = static_cast<float>(row.lse);
+      t->max_logit[at] = static_cast<float>(row.max_logit);
+    }
+  return 0;
+}
+
+int workspace_size(const mlacheck_problem*, std::uint64_t* bytes) {
+  *bytes = 0;
+  return 0;
+}
+
+constexpr mlacheck_accumulation kSum = {1, MLACHECK_SUM_SEQUENTIAL, 0, 25, 1};
+
+constexpr mlacheck_kernel kKernel = {.struct_size = sizeof(mlacheck_kernel),
+                                     .op = MLACHECK_SPARSE_ATTENTION,
+                                     .name = WRONG_KERNEL,
+                                     .description = "in double, at most one thing wrong",
+                                     .memory = MLACHECK_HOST,
+                                     .reserved = 0,
+                                     .conventions = {.struct_size = sizeof(mlacheck_conventions),
+                                                     .lse_base = kChosen.lse_base,
+                                                     .lse_empty = MLACHECK_EMPTY_MINUS_INF,
+                                                     .sink_in_lse = 0,
+                                                     .duplicates_once = 0,
+                                                     .row_relative = 0,
+                                                     .any_order = 0,
+                                                     .any_tie = 0,
+                                                     .nan_first = 0,
+                                                     .unmasked_scores = 0,
+                                                     .record_reader = 0},
+                                     .contract = {.struct_size = sizeof(mlacheck_contract),
+                                                  .tile = 0,
+                                                  .qk = kSum,
+                                                  .pv = kSum,
+                                                  .weight_sum = kSum,
+                                                  .index_dot = kSum,
+                                                  .index_heads = kSum,
+                                                  .weight_dtype = MLACHECK_F32,
+                                                  .weights_normalised = 0,
+                                                  .sums_rounded = 0,
+                                                  .max_splits = 1,
+                                                  .partial_dtype = MLACHECK_F32,
+                                                  .score_dtype = MLACHECK_F32,
+                                                  .flushes_subnormals = 0,
+                                                  .batch_invariant = 1,
+                                                  .run_deterministic = 1,
+                                                  .weight_scale = 1,
+                                                  .exp_error = 0x1p-22f,
+                                                  .exp_underflow = 0x1p-126f,
+                                                  .log_error = 0x1p-22f,
+                                                  .max_headroom = 0},
+                                     .supports = kChosen.supports,
+                                     .workspace_size = workspace_size,
+                                     .run = run};
+
+constexpr const mlacheck_kernel* kList[] = {&kKernel};
+
+constexpr mlacheck_library kLibrary = {.struct_size = sizeof(mlacheck_library),
+                                       .abi_version = MLACHECK_ABI_VERSION,
+                                       .name = "wrong kernels",
+                                       .version = "1",
+                                       .kernels = kList,
+                                       .kernel_count = 1,
+                                       .reserved = 0};
+
+}  // namespace
+
+extern "C" MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(std::uint32_t) {
+  return &kLibrary;
+}
