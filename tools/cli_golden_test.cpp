@@ -164,7 +164,9 @@ TEST_F(DamagedGolden, FlippedByte) {
   for (std::size_t i = 0; i < kFlips; ++i) {
     std::string bytes = good_;
     bytes[i * bytes.size() / kFlips] ^= 0x10;
-    const Outcome outcome = mlacheck({"golden", "check", write(bytes)});
+    // HDF5 leaks memory when it refuses some of these; a sanitizer would make that the exit code.
+    const Outcome outcome =
+        mlacheck({"golden", "check", write(bytes)}, {{"ASAN_OPTIONS", "detect_leaks=0"}});
     if (outcome.code == 0) continue;
     EXPECT_EQ(outcome.code, 3) << outcome.out;
     EXPECT_THAT(outcome.err, HasSubstr((folder_ / "bad.h5").string() + ": "));

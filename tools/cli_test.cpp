@@ -61,8 +61,10 @@ void expect_usage_error(const Arguments& arguments, const std::string& said) {
 
 TEST(Usage, WrongArgumentsExitWithTwo) {
   expect_usage_error({}, "subcommand");
-  expect_usage_error({"frobnicate"}, "frobnicate");
+  expect_usage_error({"frobnicate"}, "there is no command 'frobnicate'");
+  expect_usage_error({"golden", "frobnicate"}, "there is no command 'frobnicate'");
   expect_usage_error({"run"}, "recipe");
+  expect_usage_error({"run", "--speed"}, "recipe");
   expect_usage_error({"run", kSmall, "--speed"}, "--speed");
   expect_usage_error({"gate", "--golden"}, "--golden");
   expect_usage_error({"golden"}, "subcommand");
@@ -178,6 +180,14 @@ TEST(ReportFiles, MalformedXmlWouldBeSeen) {
   for (const char* wrong : {"<a>", "<a></b>", "<a b=\"<\"/>", "<a b=\"&\"/>", "<a b=c/>",
                             "<a/><b/>", "<a>\x1b</a>", "a", ""})
     EXPECT_NE(flaw_of_xml(head + wrong), "") << wrong;
+}
+
+TEST(ReportFiles, BytesThatAreNoUtf8WouldBeSeen) {
+  EXPECT_TRUE(is_utf8("a \u00e9 \u20ac \ufffd \U0001f600"));
+  for (const char* wrong : {"\xff", "\x80", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                            "\xe2\x82"
+                            "a"})
+    EXPECT_FALSE(is_utf8(wrong));
 }
 
 constexpr const char* kEscape = "\x1b";

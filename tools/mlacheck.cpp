@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
     // CLI11 tells that a command is missing where there is one that it does not know.
-    if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
+    const std::vector<std::string> rest = app.remaining(true);
+    if (!rest.empty() && !rest[0].starts_with('-')) {
       fmt::print(stderr, "mlacheck: there is no command '{}'; mlacheck --help lists them\n",
                  rest[0]);
       return mlacheck::kExitUsage;
