@@ -118,7 +118,7 @@ TEST_F(CheckLayer, RefusesAStageOfAnotherSizeByName) {
     return "accepted";
   };
   for (const auto& [name, member] : kMatrices)
-    EXPECT_THAT(refusal([&](LayerStages& s) { (s.*member).data.pop_back(); }),
+    EXPECT_THAT(refusal([m = member](LayerStages& s) { (s.*m).data.pop_back(); }),
                 HasSubstr("layer." + name + ": expected"));
   EXPECT_THAT(refusal([](LayerStages& s) { s.topk_indices.pop_back(); }),
               HasSubstr("layer.topk_indices: expected"));
