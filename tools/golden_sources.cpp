@@ -45,10 +45,6 @@ std::string sha256_of(const std::string& text) {
   return sha256_hex(std::as_bytes(std::span(text)));
 }
 
-IndexRows view(const std::vector<std::int32_t>& indices, std::int64_t rows) {
-  return {indices.data(), rows, rows == 0 ? 0 : std::ssize(indices) / rows};
-}
-
 // "hash:<tokens>:<seed>"
 std::optional<Matrix> hash_inputs(const std::string& inputs, const ModelSizes& sizes) {
   if (!inputs.starts_with("hash:")) return std::nullopt;
@@ -96,7 +92,7 @@ std::vector<std::int64_t> read_positions(const SafetensorsFile& file, std::int64
   return positions;
 }
 
-LayerInput read_input(const std::string& inputs, const ModelSizes& sizes, std::int64_t layer) {
+LayerInput read_states(const std::string& inputs, const ModelSizes& sizes, std::int64_t layer) {
   LayerInput input;
   if (std::optional<Matrix> hashed = hash_inputs(inputs, sizes)) {
     input.hidden = std::move(*hashed);
@@ -114,9 +110,12 @@ LayerInput read_input(const std::string& inputs, const ModelSizes& sizes, std::i
   return input;
 }
 
-// bf16 numerics read bf16 states.
-void round_to_activations(const LayerNumerics& numerics, Matrix& hidden) {
-  for (float& x : hidden.data) x = round_to(numerics.activations, x);
+// What enters `layer`. bf16 numerics read bf16 states.
+LayerInput read_input(const std::string& inputs, const ModelSizes& sizes,
+                      const LayerNumerics& numerics, std::int64_t layer) {
+  LayerInput input = read_states(inputs, sizes, layer);
+  for (float& x : input.hidden.data) x = round_to(numerics.activations, x);
+  return input;
 }
 
 // The known model whose layers have these sizes; which layers there are does not matter to one of
@@ -165,18 +164,16 @@ Golden capture_checkpoint(const CheckpointRequest& request) {
         fmt::format("checkpoint {}, inputs {}, profile {}",
                     std::filesystem::weakly_canonical(request.directory).filename().string(),
                     std::filesystem::path(request.inputs).filename().string(), request.profile);
-    layer.input = read_input(request.inputs, sizes, number);
-    round_to_activations(layer.numerics, layer.input.hidden);
+    layer.input = read_input(request.inputs, sizes, layer.numerics, number);
     const LayerWeights weights = load_checkpoint_layer(checkpoint, sizes, number);
     for (const ExpectedTensor& tensor : expected_tensors(sizes, is_full_index_layer(sizes, number)))
       layer.weights_sha256.emplace_back(tensor.name, sha256_of(weights.*tensor.member));
     if (const std::int64_t full = full_index_layer_of(sizes, number); full != number) {
-      LayerInput earlier = read_input(request.inputs, sizes, full);
-      round_to_activations(layer.numerics, earlier.hidden);
+      const LayerInput earlier = read_input(request.inputs, sizes, layer.numerics, full);
       LayerStages stages = attention_layer(sizes, layer.numerics,
                                            load_checkpoint_layer(checkpoint, sizes, full), earlier);
       layer.shared_indices = std::move(stages.topk_indices);
-      layer.input.shared_indices = view(layer.shared_indices, stages.q.rows);
+      layer.input.shared_indices = index_rows(layer.shared_indices, stages.q.rows);
     }
     const LayerStages stages = attention_layer(sizes, layer.numerics, weights, layer.input);
     layers.push_back(make_layer_golden(layer, stages));
@@ -205,10 +202,10 @@ Golden capture_recording(const std::filesystem::path& capture, const std::string
         sha256_of(read_text(capture)));
     layer.input = captured.input;
     layer.attention_indices = captured.topk_indices;
-    layer.input.forced_indices = view(layer.attention_indices, captured.output.rows);
+    layer.input.forced_indices = index_rows(layer.attention_indices, captured.output.rows);
     if (captured.shared_indices) {
       layer.shared_indices = *captured.shared_indices;
-      layer.input.shared_indices = view(layer.shared_indices, captured.output.rows);
+      layer.input.shared_indices = index_rows(layer.shared_indices, captured.output.rows);
     }
     const LayerStages stages =
         attention_layer(layer.sizes, layer.numerics,
@@ -235,7 +232,7 @@ Golden capture_recipe(const Recipe& recipe) {
   layer.input = c.input;
   layer.shared_indices = c.full_layer_indices;
   if (layer.input.shared_indices)
-    layer.input.shared_indices = view(layer.shared_indices, layer.input.hidden.rows);
+    layer.input.shared_indices = index_rows(layer.shared_indices, layer.input.hidden.rows);
   return make_layer_golden(layer, attention_layer(c.sizes, c.numerics, c.weights, layer.input));
 }
 

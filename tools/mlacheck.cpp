@@ -31,17 +31,15 @@ int main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
-  } catch (const CLI::RequiredError& error) {
+  } catch (const CLI::ParseError& error) {
     // CLI11 tells that a command is missing where there is one that it does not know.
     const std::vector<std::string> rest = app.remaining(true);
-    if (!rest.empty() && !rest[0].starts_with('-')) {
+    const bool missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+    if (missing && !rest.empty() && !rest[0].starts_with('-')) {
       fmt::print(stderr, "mlacheck: there is no command '{}'; mlacheck --help lists them\n",
                  rest[0]);
       return mlacheck::kExitUsage;
     }
-    app.exit(error);
-    return mlacheck::kExitUsage;
-  } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? mlacheck::kExitPass : mlacheck::kExitUsage;
   }
   try {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
+#include <vector>
 
 #include "reference/layer/matrix.h"
 #include "reference/layer/model_sizes.h"
@@ -15,6 +17,11 @@ struct IndexRows {
   std::int64_t rows = 0;
   std::int64_t width = 0;
 };
+
+// A view of `rows` rows of indices; of none for 0.
+inline IndexRows index_rows(const std::vector<std::int32_t>& indices, std::int64_t rows) {
+  return {indices.data(), rows, rows == 0 ? 0 : std::ssize(indices) / rows};
+}
 
 // sparse_attention of one layer: Q[h] = [q_latent | q_pe], rows [kv | k_pe] as storage gives them
 // back.
