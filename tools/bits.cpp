@@ -2,10 +2,11 @@
 // differ. It needs no library but OpenMP, so that every compiler, optimisation level and
 // architecture can be held to the same bits.
 //
-//   mlacheck_bits FILE [--threads N]            0: all agree, 1: some differ, 2: usage,
-//                                               3: unreadable file
-//   mlacheck_bits FILE --write [--threads N]    recomputes the file's hashes, adds the tables that
-//                                               it lacks, and replaces it
+//   mlacheck_bits FILE [--threads N]           checks the file's hashes
+//   mlacheck_bits FILE --write [--threads N]   recomputes them, adds the tables that the file
+//                                              lacks, and replaces it
+//
+// Exit codes: 0 all agree, 1 some differ, 2 usage, 3 unreadable file.
 
 #include <omp.h>
 

@@ -11,9 +11,9 @@
  * Rules:
  *   - The caller owns all memory: tensors, workspace and outputs. Nothing is allocated in `run`.
  *   - Sizes of tensors are in the problem, addresses in the tensors; a problem alone decides
- * support and workspace.
+ *     support and workspace.
  *   - Every struct begins with its size, so that later versions can append fields. Enums are
- * int32_t.
+ *     int32_t.
  *   - Functions return 0 on success. They may be called from any thread, one call at a time.
  *   - Strides are in elements, but for cache rows, whose strides are in bytes.
  */
@@ -74,10 +74,10 @@ typedef struct mlacheck_cache {
   int64_t row_stride;  /* bytes, within a page */
 } mlacheck_cache;
 
-/* q [tokens, heads, qk_dim], kv [slots, qk_dim], indices int32 [tokens, topk] -> out [tokens,
- * heads, v_dim], lse [tokens, heads]. An index < 0 or >= slots, or standing at or past topk_length,
- * is absent: it influences no bit and is never dereferenced. Duplicates count as often as they
- * stand. Any size may be 0 but heads. */
+/* q [tokens, heads, qk_dim], kv [slots, qk_dim], indices int32 [tokens, topk]
+ *   -> out [tokens, heads, v_dim], lse [tokens, heads].
+ * An index < 0 or >= slots, or standing at or past topk_length, is absent: it influences no bit and
+ * is never dereferenced. Duplicates count as often as they stand. Any size may be 0 but heads. */
 typedef struct mlacheck_sparse_attention_problem {
   int64_t tokens;
   int64_t heads;
@@ -98,8 +98,10 @@ typedef struct mlacheck_sparse_attention_problem {
   int32_t reserved;
 } mlacheck_sparse_attention_problem;
 
-/* q [tokens, heads, dim], weights fp32 [tokens, heads], keys -> scores fp32 [tokens, key_count]:
- * key scale * sum_h weights * max(0, q . key) for keys in [key_begin, key_end), -inf outside. */
+/* q [tokens, heads, dim], weights fp32 [tokens, heads], keys
+ *   -> scores fp32 [tokens, key_count]:
+ *      key scale * sum_h weights * max(0, q . key) for keys in [key_begin, key_end),
+ *      -inf outside. */
 typedef struct mlacheck_index_scores_problem {
   int64_t tokens;
   int64_t heads;
@@ -116,9 +118,10 @@ typedef struct mlacheck_index_scores_problem {
   int32_t has_key_range;   /* key_begin and key_end [tokens]; else 0 and key_count */
 } mlacheck_index_scores_problem;
 
-/* scores fp32 [rows, columns] -> indices int32 [rows, k], ascending, padded with -1: the min(k, n)
- * largest of [row_begin, row_end). Ties go to the lowest index, -0 equals +0, NaN is chosen only
- * when nothing else is left. */
+/* scores fp32 [rows, columns]
+ *   -> indices int32 [rows, k], ascending, padded with -1:
+ *      the min(k, n) largest of [row_begin, row_end).
+ * Ties go to the lowest index, -0 equals +0, NaN is chosen only when nothing else is left. */
 typedef struct mlacheck_top_k_problem {
   int64_t rows;
   int64_t columns;

@@ -45,8 +45,9 @@ void weighted_sums_of_columns(const float* w, std::int64_t w_stride, const float
 
 // The value product: R rows of weights [R, n] times rows of values [n, columns],
 //
-//   out[r, c] = sum over j of w[r, j] * v[j, c], each an ordered sum (ordered_sum.h)     bit for
-//   bit
+//   out[r, c] = sum over j of w[r, j] * v[j, c]
+//
+// each an ordered sum (ordered_sum.h), bit for bit.
 //
 // Strides in elements. R = 4 rows share the load of a value (16 SSE2 registers hold no more).
 template <int R>

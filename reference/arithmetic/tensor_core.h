@@ -12,9 +12,11 @@ namespace mlacheck {
 // mma.sync computes it.
 //
 // One fused step takes L products and C:
-//   emax = the largest exponent among the nonzero products (ea + eb, not normalised) and a nonzero
-//   C S    = sum of trunc(term * 2^(F - emax)) over the products and C, exact D    = S * 2^(emax -
-//   F), rounded toward zero to 24 bits; 2^128 and above become Inf
+//
+//   emax = largest exponent among the nonzero products (ea + eb, not normalised) and a nonzero C
+//   S    = sum of trunc(term * 2^(F - emax)) over the products and C, exact
+//   D    = S * 2^(emax - F), rounded toward zero to 24 bits; 2^128 and above become Inf
+//
 // A longer k is a chain of steps through the fp32 result, ascending k. Subnormals count in full. A
 // sum of zero is +0, whatever the signs. Any NaN, Inf * 0 or Inf - Inf gives 0x7fffffff.
 //
@@ -29,8 +31,8 @@ enum class Lowering {
   qmma32_f25,         // e4m3 m16n8k32; L = 32, F = 25: sm_120
   fp8_emulated_sm90,  // e4m3 m16n8k32 as two hmma16_f25 from C = 0, k mod 4 in {0, 1} then {2, 3},
                       // then C by an fp32 addition (nearest): sm_90, sm_100, sm_103
-  qmma16_f13,  // e4m3 m16n8k32; k 0..15, then 16..31; L = 16, F = 13, results cut to 13 fraction
-               // bits: sm_89
+  qmma16_f13,         // e4m3 m16n8k32; k 0..15, then 16..31; L = 16, F = 13, results cut to 13
+                      // fraction bits: sm_89
 };
 
 inline constexpr Lowering kLowerings[] = {Lowering::hmma16_f25, Lowering::hmma8_f24,

@@ -11,8 +11,8 @@ namespace mlacheck {
 // then W_UV[h] [v, kv_lora_rank]. These move it from the keys and values to the query and the
 // output:
 //
-//   (W_UK kv) . q_nope = kv . (W_UK^T q_nope)          sum_s p_s (W_UV kv_s) = W_UV (sum_s p_s
-//   kv_s)
+//   (W_UK kv) . q_nope    = kv . (W_UK^T q_nope)
+//   sum_s p_s (W_UV kv_s) = W_UV (sum_s p_s kv_s)
 
 // q_latent[t, h, c] = sum_j q[t, h, j] * W_UK[h][j, c], j < nope: ordered dot, one rounding to
 // dtype. q [T, heads * qk_head_dim] (nope first in each head); result [T, heads * kv_lora_rank].

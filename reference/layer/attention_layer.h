@@ -27,14 +27,16 @@ struct LayerInput {
   std::optional<IndexRows> forced_indices;
 };
 
-// Every intermediate of one sparse MLA attention layer in the absorbed form, for T = S -
-// first_query_row query rows, H heads, c = kv_lora_rank, r = qk_rope_head_dim (spec: attention.md,
-// section 2):
+// Every intermediate of one sparse MLA attention layer in the absorbed form, for
+// T = S - first_query_row query rows, H heads, c = kv_lora_rank, r = qk_rope_head_dim (spec:
+// attention.md, section 2):
 //
-//   q_resid = RMSNorm(q_a)                         [kv | k_pe] = [RMSNorm(kv_a[: c]) | RoPE(kv_a[c
-//   :])] q[h]    = [q_nope | q_rope]                    Q[h] = [W_UK[h]^T q_nope | RoPE(q_rope)]
-//   O[h]    = sparse_attention(Q[h], store([kv | k_pe]), indices, softmax_scale)
-//   output  = o_proj [W_UV[h] O[h]]_h
+//   q_resid     = RMSNorm(q_a)
+//   [kv | k_pe] = [RMSNorm(kv_a[: c]) | RoPE(kv_a[c :])]
+//   q[h]        = [q_nope | q_rope]
+//   Q[h]        = [W_UK[h]^T q_nope | RoPE(q_rope)]
+//   O[h]        = sparse_attention(Q[h], store([kv | k_pe]), indices, softmax_scale)
+//   output      = o_proj [W_UV[h] O[h]]_h
 struct LayerStages {
   Matrix q_a;       // [T, q_lora_rank] A1
   Matrix q_resid;   // [T, q_lora_rank] A2

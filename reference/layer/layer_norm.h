@@ -6,8 +6,9 @@
 
 namespace mlacheck {
 
-// y[i] = (d[i] * rstd) * weight[i] + bias[i],  d = x - mean(x),  rstd = 1 / sqrt(sum_i d[i]^2 / n +
-// eps)
+//   y[i] = (d[i] * rstd) * weight[i] + bias[i]
+//   d[i] = x[i] - mean(x)
+//   rstd = 1 / sqrt(sum_i d[i]^2 / n + eps)
 //
 // fp32 in this order, the sums ordered; one rounding to dtype at the end. All spans have n
 // elements; y may be x. Throws std::invalid_argument for unequal sizes.

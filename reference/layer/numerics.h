@@ -16,6 +16,7 @@ namespace mlacheck {
 enum class IndexQuantisation { none, p2, arb };
 
 // Order in which the raw head weight w is multiplied by its constants and by the query's scale sq:
+//
 //   heads_scale_dim   ((w * Hi^-0.5) * sq) * dim^-0.5        DeepSeek, HF (sq = 1)
 //   scale_dim_heads   ((w * sq) * dim^-0.5) * Hi^-0.5        vLLM
 enum class IndexWeightOrder { heads_scale_dim, scale_dim_heads };
@@ -52,10 +53,9 @@ struct LayerNumerics {
 // what a record stores so; the profile's fp8 formats stay.
 //   hf        no fp8, no Hadamard, lora eps 1e-6, two RMSNorm roundings, bf16 RoPE
 //   vllm      fp8 P2 indexer, 656-byte record written ARB, lora eps = rms_norm_eps, one RMSNorm
-//   rounding, RoPE
-//             table bf16 (fp32 under yarn)
+//             rounding, RoPE table bf16 (fp32 under yarn)
 //   deepseek  the final release: Hadamard, fp8 P2 indexer, 656-byte record written P2, lora eps
-//   1e-6
+//             1e-6
 // Throws std::invalid_argument naming the profile or dtype when it is unknown.
 LayerNumerics layer_numerics(std::string_view profile, DType activations, const ModelSizes& sizes);
 

@@ -7,11 +7,14 @@
 
 namespace mlacheck {
 
-// Sparse MLA attention. For token t and head h, over the present entries
+// Sparse MLA attention. For token t and head h, over the present entries J(t):
+//
 //   J(t) = { j < topk_length[t] : 0 <= indices[t, j] < kv.slots }   (a multiset: duplicates count)
 //   s_j  = sm_scale * dot(q[t, h, :], kv[indices[t, j], 0 : qk_dim])
-//   m    = max_j s_j ;  lse = m + ln sum_j exp(s_j - m)
+//   m    = max_j s_j
+//   lse  = m + ln sum_j exp(s_j - m)
 //   out  = sum_j exp(s_j - lse) * kv[indices[t, j], 0 : v_dim] / (1 + exp(attn_sink[h] - lse))
+//
 // An empty row gives out 0, lse -inf, max_logit -inf. The sink scales out, never lse.
 struct SparseAttentionProblem {
   std::int64_t tokens = 0;  // T >= 0
@@ -50,8 +53,8 @@ struct SparseAttentionResult {
 //   l       ordered sum of w_j
 //   a_c     ordered sum over j of round(w_j, weight_dtype) * value_j[c]
 //   lse     m + log2_f32(l) * ln2: product and sum round
-//   out_c   a_c / l, then * 1 / (1 + exp2_f32((attn_sink - lse) * log2e)) if there is a sink (every
-//           step rounds), then to out_dtype
+//   out_c   a_c / l, then * 1 / (1 + exp2_f32((attn_sink - lse) * log2e)) if there is a sink
+//           (every step rounds), then to out_dtype
 // Specials, per (t, h); NaN is canonical:
 //   a NaN score           out, lse and max_logit are NaN
 //   else a +inf score     max_logit +inf; out and lse NaN (inf - inf)

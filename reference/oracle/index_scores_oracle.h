@@ -10,10 +10,9 @@ namespace mlacheck {
 // fp64 index scores of one row, keys [begin, end), with the sums that error bounds are made of.
 //
 //   score_s = scale_s * sum_h a_h relu(q_h . k_s)
-//   dots_s  = |scale_s| * sum_h |a_h| * sum_d |q_hd| |k_sd|       gauge of the dot products
-//   heads_s = |scale_s| * sum_h |a_h| * relu(q_h . k_s)           gauge of the sum over heads
-//   unit_s  = |scale_s| * sum_h |a_h|                             what an absolute error of a dot
-//   product costs
+//   dots_s  = |scale_s| * sum_h |a_h| * sum_d |q_hd| |k_sd|   gauge of the dot products
+//   heads_s = |scale_s| * sum_h |a_h| * relu(q_h . k_s)       gauge of the sum over heads
+//   unit_s  = |scale_s| * sum_h |a_h|                         cost of an absolute error of a dot
 //
 // radius: a-priori gamma bound of the fp64 sums in any order. NaN and Inf of the inputs reach
 // score, and radius is then 0. Every vector counts from `begin`.

@@ -11,8 +11,12 @@ namespace mlacheck {
 // fp64 answer of sparse attention for one token, all heads, with the sums that error bounds are
 // made of.
 //
-//   s_j = sm_scale * q . k_j        A_j = |sm_scale| * sum_d |q_d| |k_jd|     w_j = exp(s_j - lse)
-//   o_i = sum_j w_j v_ji            V_i = sum_j w_j |v_ji|                    out = o * sink_factor
+//   s_j = sm_scale * q . k_j
+//   A_j = |sm_scale| * sum_d |q_d| |k_jd|
+//   w_j = exp(s_j - lse)
+//   o_i = sum_j w_j v_ji
+//   V_i = sum_j w_j |v_ji|
+//   out = o * sink_factor
 //
 // Inputs are read as they are stored (fp64 holds them exactly). The answers' own radii are a-priori
 // gamma bounds of fp64 sums in any order, from the same magnitudes; libm's exp and log are taken as

@@ -22,23 +22,28 @@ struct StageOracle {
   std::vector<double> radius;
 };
 
-// y[t, o] = sum_i x[t, i] w[o, i].  x [rows, n] fp32, w [outputs, n] contiguous, f32, f16, bf16 or
-// e4m3. gauge = |x[t]|_2 |w[o]|_2 >= sum_i |x| |w| (Cauchy-Schwarz): half the work of the exact
-// sum, and 1.6 times as wide for Gaussian operands.
+//   y[t, o] = sum_i x[t, i] w[o, i]
+//   gauge   = |x[t]|_2 |w[o]|_2 >= sum_i |x| |w|
+//
+// x [rows, n] fp32; w [outputs, n] contiguous, f32, f16, bf16 or e4m3. The gauge (Cauchy-Schwarz)
+// is half the work of the exact sum, and 1.6 times as wide for Gaussian operands.
 StageOracle linear_oracle(std::span<const float> x, std::int64_t rows, const void* w, DType w_dtype,
                           std::int64_t outputs);
 
-// y = w x / sqrt(mean(x^2) + eps), one row.  gauge = |y|.
+//   y     = w x / sqrt(mean(x^2) + eps), one row
+//   gauge = |y|
 StageOracle rms_norm_oracle(std::span<const float> x, std::span<const float> weight, double eps);
 
-// y = w (x - mean) / sqrt(var + eps) + b, biased variance, one row.
-// gauge = |w| rstd (M + |d| (1 + M rstd)) + |b|,  d = x - mean, M = mean|x|: with a two-pass
-// variance an error of c M in the mean moves every d by c M and the variance by (c M)^2 only.
+//   y     = w d rstd + b, one row;  d = x - mean,  rstd = 1 / sqrt(var + eps), biased variance
+//   gauge = |w| rstd (M + |d| (1 + M rstd)) + |b|,  M = mean|x|
+//
+// With a two-pass variance an error of c M in the mean moves every d by c M and the variance by
+// (c M)^2 only.
 StageOracle layer_norm_oracle(std::span<const float> x, std::span<const float> weight,
                               std::span<const float> bias, double eps);
 
-// (a, b) <- (a cos - b sin, b cos + a sin), one row of 2 * cos.size() elements, by given tables.
-// gauge = |a| |cos| + |b| |sin|, and |b| |cos| + |a| |sin|.
+//   (a, b) <- (a cos - b sin, b cos + a sin), one row of 2 * cos.size() elements, by given tables
+//   gauge   = (|a| |cos| + |b| |sin|, |b| |cos| + |a| |sin|)
 StageOracle rope_oracle(std::span<const float> x, std::span<const float> cos,
                         std::span<const float> sin, RopePairing pairing);
 

@@ -17,9 +17,8 @@ struct SparseAttentionOutputs {
 };
 
 // Judges every element of every output against its interval: findings "sparse_attention.out",
-// ".lse" and
-// ".max_logit". Threads split tokens. Throws std::invalid_argument when problem and contract
-// contradict each other.
+// ".lse" and ".max_logit". Threads split tokens. Throws std::invalid_argument when problem and
+// contract contradict each other.
 std::vector<Finding> check_sparse_attention(const SparseAttentionProblem& problem,
                                             const NumericsContract& contract,
                                             const SparseAttentionOutputs& outputs,

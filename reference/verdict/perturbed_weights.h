@@ -16,10 +16,11 @@ namespace mlacheck {
 //   eta_j = e_j + u (2 |m| + 7 (m - s_j) + 4 headroom) + e_exp + r (e_exp + 4u) [+ splits]
 //
 //   e_j      g_qk A_j: the score
-//   u (...)  argument of the exponential: scale and log2(e) rounded, together or apart (3u |m -
-//   s_j|), the score
-//            before the difference (u |s_j| <= u |m| + u |m - s_j|), the difference (u |m - s_j|),
-//            and the rescales, whose arguments add up to m - s_j at most
+//   u (...)  argument of the exponential:
+//              scale and log2(e) rounded, together or apart       3u |m - s_j|
+//              the score before the difference                    u |s_j| <= u |m| + u |m - s_j|
+//              the difference                                     u |m - s_j|
+//              the rescales, whose arguments add up to m - s_j at most
 //   r        rescales that a weight can pass, ceil(entries / tile)
 //   splits   a merge by lse: e_exp + e_log + 6u + 4u (|lse| + |m - s_j| + ln n)
 //

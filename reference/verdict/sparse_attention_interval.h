@@ -12,17 +12,18 @@ namespace mlacheck {
 // How far sparse attention under a numerics contract may lie from the oracle, for one token (spec:
 // verification.md, B.2 and B.3; weights, eta, kappa and den: perturbed_weights.h).
 //
-//   C_i    = sum_j w_j E_j |v_ji - o_i| / den            weights wrong in numerator and denominator
-//   alike V'_i   = V_i (1 + kappa) + C_i + |o_i| kappa         bounds the kernel's own sum of
-//   magnitudes N_i    = u_P V'_i + h_P sum_j |v_ji| / (l den)       weights rounded to type P in
-//   the numerator alone
-//            + g_pv V'_i + u_part V'_i                   value product; stored partials
-//   core_i = factor ((C_i + N_i) (1 + tau) + tau |o_i| + oracle's radius),   tau = g_l + 4u (10u
-//   with splits)
+//   C_i    = sum_j w_j E_j |v_ji - o_i| / den        weights wrong in numerator, denominator alike
+//   V'_i   = V_i (1 + kappa) + C_i + |o_i| kappa     bounds the kernel's own sum of magnitudes
+//   N_i    = u_P V'_i + h_P sum_j |v_ji| / (l den)   weights rounded to type P, numerator alone
+//          + g_pv V'_i + u_part V'_i                 value product; stored partials
+//   core_i = factor ((C_i + N_i) (1 + tau) + tau |o_i| + oracle's radius)
+//   tau    = g_l + 4u (10u with splits)              sum of weights, division; merge
 //
 // and the sink's factor has a relative error of its own. `likely` replaces
-//   u_P V'   by  lambda u_P / sqrt(3) sqrt(sum_j (w_j v_ji)^2), and the error that alike weights
-//   have in common g_pv V', g_l   by  statistical(...)
+//
+//   u_P V'         by  lambda u_P / sqrt(3) sqrt(sum_j (w_j v_ji)^2)
+//                      + |o_i| times the error that alike weights have in common
+//   g_pv V', g_l   by  statistical(...)
 struct SparseAttentionInterval {
   DType out_dtype = DType::bf16;
   RowMatrix expected;  // [H, v_dim]
