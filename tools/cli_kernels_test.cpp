@@ -160,5 +160,13 @@ TEST(WrongKernels, SayWhatTheyDeclare) {
               AllOf(HasSubstr("lse base 2"), HasSubstr("refuses: bf16 rows without sink only")));
 }
 
+TEST(WrongKernels, ThatCrashWhenAskedTakeNobodyDown) {
+  const Outcome outcome =
+      mlacheck({"kernels", library("crashes_when_asked"), library("base_2"), "--for", kCensus});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("CRASHED: killed by signal 6"),
+                                 HasSubstr("base_2 (sparse_attention)"), HasSubstr("supports it")));
+}
+
 }  // namespace
 }  // namespace mlacheck::testing

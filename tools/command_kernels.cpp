@@ -2,11 +2,14 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cuda/plugin/kernel_library.h"
+#include "reference/verdict/verdict.h"
 #include "tools/commands.h"
 #include "tools/kernel_checks.h"
 #include "tools/reference_library.h"
@@ -49,6 +52,27 @@ void show(const mlacheck_kernel& kernel) {
              promises.empty() ? "none" : fmt::format("{}", fmt::join(promises, ", ")));
 }
 
+std::string describe(const std::optional<CallOutcome>& support) {
+  if (!support) return "is for another operator";
+  switch (support->kind) {
+    case CallOutcome::Kind::done:
+      return "supports it";
+    case CallOutcome::Kind::refused:
+      return fmt::format("refuses: {}", support->detail);
+    case CallOutcome::Kind::failed:
+      return fmt::format("{}: {}", name_of(Status::fail), support->detail);
+    case CallOutcome::Kind::crashed:
+    case CallOutcome::Kind::timed_out:
+      break;
+  }
+  return fmt::format("{}: {}", name_of(Status::crashed), support->detail);
+}
+
+bool is_failure(const std::optional<CallOutcome>& support) {
+  return support && support->kind != CallOutcome::Kind::done &&
+         support->kind != CallOutcome::Kind::refused;
+}
+
 }  // namespace
 
 void add_kernels(CLI::App& app, Action& action) {
@@ -66,16 +90,19 @@ void add_kernels(CLI::App& app, Action& action) {
     action = [options] {
       std::vector<std::string> libraries = options->libraries;
       if (libraries.empty()) libraries.push_back(reference_library().string());
+      bool failed = false;
       for (const std::string& path : libraries) {
         const KernelLibrary library = KernelLibrary::open(path);
         fmt::print("{}: {} {}\n", path, library.name(), library.version());
         for (const mlacheck_kernel* kernel : library.kernels()) {
           show(*kernel);
-          if (!options->recipe.empty())
-            fmt::print("    {}\n", support_of(*kernel, parse_recipe(options->recipe)));
+          if (options->recipe.empty()) continue;
+          const auto support = support_of(library, *kernel, parse_recipe(options->recipe));
+          fmt::print("    {}\n", describe(support));
+          failed |= is_failure(support);
         }
       }
-      return 0;
+      return failed ? kExitFailure : kExitPass;
     };
   });
 }

@@ -13,6 +13,7 @@ void add_worker(CLI::App& app, Action& action) {
     int descriptor = -1;
     std::string library;
     std::string kernel;
+    std::string task = "run";
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("worker", "Internal: makes one call of a kernel");
@@ -20,9 +21,11 @@ void add_worker(CLI::App& app, Action& action) {
   command->add_option("descriptor", options->descriptor)->required();
   command->add_option("library", options->library)->required();
   command->add_option("kernel", options->kernel)->required();
+  command->add_option("task", options->task)->check(CLI::IsMember({"run", "supports"}));
   command->callback([options, &action] {
     action = [options] {
-      return serve_call(options->descriptor, options->library, options->kernel);
+      return serve_call(options->descriptor, options->library, options->kernel,
+                        options->task == "supports" ? WorkerTask::supports : WorkerTask::run);
     };
   });
 }

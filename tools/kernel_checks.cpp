@@ -10,7 +10,6 @@
 #include <span>
 #include <variant>
 
-#include "cuda/plugin/kernel_worker.h"
 #include "fixtures/case.h"
 #include "reference/operators/map_slots.h"
 #include "reference/verdict/bits.h"
@@ -268,8 +267,9 @@ std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& p
   return results;
 }
 
-std::string support_of(const mlacheck_kernel& kernel, const Recipe& recipe) {
-  if (!is_for(kernel.op, recipe)) return "is for another operator";
+std::optional<CallOutcome> support_of(const KernelLibrary& library, const mlacheck_kernel& kernel,
+                                      const Recipe& recipe) {
+  if (!is_for(kernel.op, recipe)) return std::nullopt;
   std::unique_ptr<KernelCall> call;
   if (const auto* attention = std::get_if<SparseAttentionRecipe>(&recipe))
     call = make_call(SparseAttentionCase(*attention));
@@ -277,9 +277,7 @@ std::string support_of(const mlacheck_kernel& kernel, const Recipe& recipe) {
     call = make_call(problem_of(TopKCase(*top_k)));
   else
     call = index_call(kernel.op, IndexScoresCase(std::get<IndexScoresRecipe>(recipe)).problem);
-  char why[512] = "";
-  if (kernel.supports(&call->problem(), why, sizeof(why)) != 0) return "supports it";
-  return fmt::format("refuses: {}", why);
+  return ask_in_worker(*call, {library.path(), kernel.name, this_program()}, kKernelTimeout);
 }
 
 }  // namespace mlacheck

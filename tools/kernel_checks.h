@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cuda/plugin/kernel_library.h"
+#include "cuda/plugin/kernel_worker.h"
 #include "fixtures/recipe.h"
 #include "reference/operators/sparse_attention.h"
 #include "tools/report.h"
@@ -21,7 +23,9 @@ std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& p
                                                  const KernelLibrary& library,
                                                  const std::string& repro);
 
-// Whether the kernel supports the recipe's problem: "supports it", "refuses: ...", or "is for another operator".
-std::string support_of(const mlacheck_kernel& kernel, const Recipe& recipe);
+// Asks a kernel of the library, in a process of its own, whether it supports the recipe's problem: done when it does.
+// Empty for a kernel of another operator.
+std::optional<CallOutcome> support_of(const KernelLibrary& library, const mlacheck_kernel& kernel,
+                                      const Recipe& recipe);
 
 }  // namespace mlacheck

@@ -87,15 +87,16 @@ class Workspace {
 constexpr std::uint64_t kLargestWorkspace = std::uint64_t{1} << 34;
 
 CallStatus make_call(std::byte* block, CallHeader& header, const std::filesystem::path& path,
-                     const std::string& name) {
+                     const std::string& name, WorkerTask task) {
   const KernelLibrary library = KernelLibrary::open(path);
   const mlacheck_kernel& kernel = library.kernel(name);
   const std::size_t room = sizeof(header.message);
-  if (kernel.memory == MLACHECK_DEVICE) {
+  if (task == WorkerTask::run && kernel.memory == MLACHECK_DEVICE) {
     set_message(header, "wants device memory, and this build of mlacheck drives no GPU");
     return CallStatus::refused;
   }
   if (kernel.supports(&header.problem, header.message, room) == 0) return CallStatus::refused;
+  if (task == WorkerTask::supports) return CallStatus::done;
 
   std::uint64_t workspace_bytes = 0;
   if (kernel.workspace_size(&header.problem, &workspace_bytes) != 0) {
@@ -121,16 +122,18 @@ CallStatus make_call(std::byte* block, CallHeader& header, const std::filesystem
   return CallStatus::done;
 }
 
-}  // namespace
-
-CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target,
-                          std::chrono::seconds timeout) {
+CallOutcome in_worker(const KernelCall& call, const KernelTarget& target,
+                      std::chrono::seconds timeout, WorkerTask task) {
   const std::string program = target.worker_program.string();
   const std::string library = std::filesystem::absolute(target.library).string();
   const std::string descriptor = std::to_string(call.file_descriptor());
-  const std::array<const char*, 6> arguments = {program.c_str(),       "worker",
-                                                descriptor.c_str(),    library.c_str(),
-                                                target.kernel.c_str(), nullptr};
+  const std::array<const char*, 7> arguments = {program.c_str(),
+                                                "worker",
+                                                descriptor.c_str(),
+                                                library.c_str(),
+                                                target.kernel.c_str(),
+                                                task == WorkerTask::supports ? "supports" : nullptr,
+                                                nullptr};
   const pid_t child = fork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork of a kernel worker");
   if (child == 0) {
@@ -180,8 +183,20 @@ CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target,
           fmt::format("ended with exit status {} in the middle of a call", WEXITSTATUS(status)), 0};
 }
 
-int serve_call(int file_descriptor, const std::filesystem::path& library,
-               const std::string& kernel) {
+}  // namespace
+
+CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target,
+                          std::chrono::seconds timeout) {
+  return in_worker(call, target, timeout, WorkerTask::run);
+}
+
+CallOutcome ask_in_worker(const KernelCall& call, const KernelTarget& target,
+                          std::chrono::seconds timeout) {
+  return in_worker(call, target, timeout, WorkerTask::supports);
+}
+
+int serve_call(int file_descriptor, const std::filesystem::path& library, const std::string& kernel,
+               WorkerTask task) {
   struct stat info = {};
   if (fstat(file_descriptor, &info) != 0) return 3;
   const auto bytes = static_cast<std::size_t>(info.st_size);
@@ -191,7 +206,7 @@ int serve_call(int file_descriptor, const std::filesystem::path& library,
 
   auto& header = *static_cast<CallHeader*>(block);
   try {
-    header.status = make_call(static_cast<std::byte*>(block), header, library, kernel);
+    header.status = make_call(static_cast<std::byte*>(block), header, library, kernel, task);
   } catch (const std::exception& error) {
     set_message(header, error.what());
     header.status = CallStatus::failed;

@@ -8,7 +8,11 @@
 
 namespace mlacheck {
 
-// Which kernel, and the program whose `worker` command makes the call.
+// What a worker process is asked: to run the kernel, or only whether it supports the problem.
+enum class WorkerTask { run, supports };
+
+// Which kernel, and the program whose `worker` command makes the call: "worker DESCRIPTOR LIBRARY
+// KERNEL", with a last argument "supports" for that task.
 struct KernelTarget {
   std::filesystem::path library;
   std::string kernel;
@@ -28,10 +32,15 @@ struct CallOutcome {
 CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target,
                           std::chrono::seconds timeout);
 
-// The other side, in the worker process: maps the call from file_descriptor, runs the kernel,
-// writes status and outputs back. Returns the exit status: 0 once a status is written, 3 when the
-// call cannot be mapped.
-int serve_call(int file_descriptor, const std::filesystem::path& library,
-               const std::string& kernel);
+// The same for the kernel's `supports` alone: done when it supports the problem, refused with its
+// reason otherwise.
+CallOutcome ask_in_worker(const KernelCall& call, const KernelTarget& target,
+                          std::chrono::seconds timeout);
+
+// The other side, in the worker process: maps the call from file_descriptor, does the task, writes
+// status and outputs back. Returns the exit status: 0 once a status is written, 3 when the call
+// cannot be mapped.
+int serve_call(int file_descriptor, const std::filesystem::path& library, const std::string& kernel,
+               WorkerTask task);
 
 }  // namespace mlacheck

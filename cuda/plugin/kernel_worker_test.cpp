@@ -13,6 +13,7 @@ namespace mlacheck {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -87,6 +88,22 @@ TEST(KernelWorker, PassesOnTheReasonOfARefusalAndOfAFailure) {
   EXPECT_EQ(failed.detail, "out of patience");
 }
 
+TEST(KernelWorker, AsksForSupportWithoutARun) {
+  const auto ask = [](const KernelCall& call, const char* kernel) {
+    return ask_in_worker(call, {LYING_KERNELS, kernel, "/proc/self/exe"}, seconds(2));
+  };
+  const KernelCall call = make_call();
+  EXPECT_EQ(ask(call, "honest").kind, Kind::done);
+  EXPECT_THAT(slots(call), Each(static_cast<std::int32_t>(0xa5a5a5a5)));  // as it was laid out
+  EXPECT_EQ(ask(make_call(), "crashes").kind, Kind::done);                // in its run, that is
+  const CallOutcome refused = ask(make_call(), "refuses");
+  EXPECT_EQ(refused.kind, Kind::refused);
+  EXPECT_EQ(refused.detail, "count 8: only multiples of 64");
+  const CallOutcome crashed = ask(make_call(), "crashes_when_asked");
+  EXPECT_EQ(crashed.kind, Kind::crashed);
+  EXPECT_THAT(crashed.detail, HasSubstr("signal 6"));
+}
+
 TEST(KernelWorker, SeesWritesOutsideTensors) {
   const KernelCall past = make_call();
   EXPECT_EQ(run(past, "overruns").kind, Kind::done);
@@ -146,8 +163,10 @@ TEST(KernelLibrary, RefusesWhatIsNoKernelLibraryAndSaysWhy) {
 
 // The test is its own worker program.
 int main(int argc, char** argv) {
-  if (argc == 5 && std::string(argv[1]) == "worker")
-    return mlacheck::serve_call(std::stoi(argv[2]), argv[3], argv[4]);
+  if (argc >= 5 && std::string(argv[1]) == "worker")
+    return mlacheck::serve_call(
+        std::stoi(argv[2]), argv[3], argv[4],
+        argc > 5 ? mlacheck::WorkerTask::supports : mlacheck::WorkerTask::run);
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <thread>
 
 #include "cuda/include/mlacheck_kernel.h"
@@ -19,6 +20,8 @@ int refuses(const mlacheck_problem*, char* why, std::size_t why_size) {
   std::strncpy(why, "count 8: only multiples of 64", why_size - 1);
   return 0;
 }
+
+int crashes_when_asked(const mlacheck_problem*, char*, std::size_t) { return std::raise(SIGABRT); }
 
 int workspace(const mlacheck_problem*, std::uint64_t* bytes) {
   *bytes = 256;
@@ -108,16 +111,16 @@ constexpr mlacheck_kernel kernel(const char* name, Run* run, decltype(supports)*
 }
 
 constexpr mlacheck_kernel kKernels[] = {
-    kernel("honest", honest),        kernel("idle", idle),
-    kernel("crashes", crashes),      kernel("leaves", leaves),
-    kernel("hangs", hangs),          kernel("fails", fails),
-    kernel("overruns", overruns),    kernel("underruns", underruns),
-    kernel("meddles", meddles),      kernel("spills", spills),
-    kernel("refuses", idle, refuses)};
+    kernel("honest", honest),         kernel("idle", idle),
+    kernel("crashes", crashes),       kernel("leaves", leaves),
+    kernel("hangs", hangs),           kernel("fails", fails),
+    kernel("overruns", overruns),     kernel("underruns", underruns),
+    kernel("meddles", meddles),       kernel("spills", spills),
+    kernel("refuses", idle, refuses), kernel("crashes_when_asked", idle, crashes_when_asked)};
 
-const mlacheck_kernel* const kList[] = {&kKernels[0], &kKernels[1], &kKernels[2], &kKernels[3],
-                                        &kKernels[4], &kKernels[5], &kKernels[6], &kKernels[7],
-                                        &kKernels[8], &kKernels[9], &kKernels[10]};
+const mlacheck_kernel* const kList[] = {&kKernels[0], &kKernels[1], &kKernels[2],  &kKernels[3],
+                                        &kKernels[4], &kKernels[5], &kKernels[6],  &kKernels[7],
+                                        &kKernels[8], &kKernels[9], &kKernels[10], &kKernels[11]};
 
 }  // namespace
 
@@ -127,7 +130,7 @@ const mlacheck_kernel* const kList[] = {&kKernels[0], &kKernels[1], &kKernels[2]
 
 extern "C" MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(std::uint32_t) {
   static mlacheck_library library = {
-      sizeof(mlacheck_library), MLACHECK_ABI_VERSION, "lying", "1", kList, 11, 0};
+      sizeof(mlacheck_library), MLACHECK_ABI_VERSION, "lying", "1", kList, std::size(kList), 0};
 #if LYING_LIBRARY == 1  // built for another ABI
   library.abi_version = MLACHECK_ABI_VERSION + 1;
 #elif LYING_LIBRARY == 2  // a contract so loose that nothing could fail it

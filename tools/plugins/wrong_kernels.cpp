@@ -103,6 +103,8 @@ int accept(const mlacheck_problem* problem, char* why, std::size_t why_size) {
   return 0;
 }
 
+int abort_when_asked(const mlacheck_problem*, char*, std::size_t) { std::abort(); }
+
 struct Kernel {
   std::string_view name;
   void (*change_keys)(std::vector<std::int32_t>&) = all_keys;
@@ -118,6 +120,7 @@ constexpr Kernel kKernels[] = {
     {.name = "base_2", .change_row = lse_in_base_2, .lse_base = MLACHECK_LSE_BASE2},
     {.name = "refuses", .supports = refuse},
     {.name = "crashes", .change_row = crash},
+    {.name = "crashes_when_asked", .supports = abort_when_asked},
 };
 
 constexpr Kernel kChosen =
