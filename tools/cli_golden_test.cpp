@@ -242,6 +242,29 @@ TEST(GoldenCapture, LeavesNothingBehindWhenItFails) {
   EXPECT_THAT(content_of(folder.path()), IsEmpty());
 }
 
+TEST(GoldenCapture, RefusesAnOptionThatItsSourceCannotUse) {
+  const TemporaryFolder folder;
+  const Arguments recipe = {"--recipe", kOperator}, checkpoint = {"--checkpoint", folder.path()},
+                  recording = {"--recording", folder / "none.h5"};
+  const auto expect_usage = [&](const Arguments& source, const std::string& option,
+                                const std::string& value) {
+    Arguments arguments = {"golden", "capture", "--out", folder / "a.h5", option, value};
+    arguments.insert(arguments.end(), source.begin(), source.end());
+    const Outcome outcome = mlacheck(arguments);
+    EXPECT_EQ(outcome.code, 2) << source[0] << " " << option;
+    EXPECT_THAT(outcome.err, HasSubstr(option + " requires "));
+    EXPECT_THAT(content_of(folder.path()), IsEmpty());
+  };
+  for (const Arguments& source : {recipe, recording}) {
+    expect_usage(source, "--inputs", "hash:4:1");
+    expect_usage(source, "--layers", "0");
+    expect_usage(source, "--profile", "hf");
+    expect_usage(source, "--numerics", "bf16");
+    expect_usage(source, "--topk", "2");
+  }
+  for (const Arguments& source : {recipe, checkpoint}) expect_usage(source, "--dtype", "bf16");
+}
+
 // Kills captures at moments spread over the time that one takes, and a little beyond.
 TEST(GoldenCapture, ThatIsKilledLeavesACompleteFileOrNone) {
   const TemporaryFolder folder;

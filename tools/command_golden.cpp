@@ -61,24 +61,33 @@ void add_capture(CLI::App& golden, Action& action) {
       "Run the reference on a recipe, a checkpoint's layers or a recording, and keep the result");
   auto* from = command->add_option_group("source");
   from->add_option("--recipe", options->recipe, "A recipe, quoted");
-  from->add_option("--checkpoint", checkpoint.directory,
-                   "Directory with config.json and safetensors (bf16, f16 or f32)");
-  from->add_option(
+  auto* of_checkpoint =
+      from->add_option("--checkpoint", checkpoint.directory,
+                       "Directory with config.json and safetensors (bf16, f16 or f32)");
+  auto* of_recording = from->add_option(
       "--recording", options->recording,
       "A capture of tools/capture_transformers.py, kept beside the reference's answer");
   from->require_option(1);
+  // What a source cannot use is an error, not ignored.
   command->add_option("--layers", checkpoint.layers, "Layers of the checkpoint, e.g. 0,1")
+      ->needs(of_checkpoint)
       ->delimiter(',');
-  command->add_option("--inputs", checkpoint.inputs,
-                      "safetensors file with hidden_states [S, hidden] (after input_layernorm), or "
-                      "hash:<tokens>:<seed>");
+  command
+      ->add_option("--inputs", checkpoint.inputs,
+                   "safetensors file with hidden_states [S, hidden] (after input_layernorm), or "
+                   "hash:<tokens>:<seed>")
+      ->needs(of_checkpoint);
   command->add_option("--profile", checkpoint.profile, "hf, vllm or deepseek")
+      ->needs(of_checkpoint)
       ->capture_default_str();
   command->add_option("--numerics", checkpoint.numerics, "fp32 or bf16")
+      ->needs(of_checkpoint)
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
-  command->add_option("--topk", checkpoint.topk, "index_topk in place of the model's");
+  command->add_option("--topk", checkpoint.topk, "index_topk in place of the model's")
+      ->needs(of_checkpoint);
   command->add_option("--dtype", options->dtype, "Which layers of the recording")
+      ->needs(of_recording)
       ->check(CLI::IsMember({"fp64", "bf16"}))
       ->capture_default_str();
   command->add_option("--out", options->out, "The golden file to write")->required();
