@@ -182,13 +182,10 @@ struct ScoreCall {
     const bool has_range = p.key_begin != nullptr || p.key_end != nullptr;
     scores.has_key_range = has_range ? 1 : 0;
 
-    std::int64_t requests = 1;
-    for (std::int64_t t = 0; p.request != nullptr && t < p.tokens; ++t)
-      requests = std::max<std::int64_t>(requests, p.request[t] + 1);
     parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.dim));
     parts.input(CallTensor::cache, p.keys.data, extent(p.keys, p.dim));
     parts.input(CallTensor::weights, p.weights, p.tokens * p.heads);
-    parts.input(CallTensor::block_table, p.block_table, requests * p.block_table_stride);
+    parts.input(CallTensor::block_table, p.block_table, p.requests * p.block_table_stride);
     parts.input(CallTensor::request, p.request, p.tokens);
     if (!has_range) return;
     parts.input(CallTensor::range_begin, p.key_begin != nullptr ? p.key_begin : first.data(),

@@ -8,17 +8,19 @@
 #include "reference/arithmetic/ordered_sum.h"
 #include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
+#include "reference/operators/size.h"
 
 namespace mlacheck {
 namespace {
 
 using detail::require;
 
-// Key ranges and block tables are int32: with this, no key or slot number overflows int64.
+// Key ranges, requests and block tables are int32: with this, no key, slot or place in a block table
+// overflows int64.
 constexpr std::int64_t kMaxKeys = std::int64_t{1} << 31;
 constexpr std::int64_t kKeyBlock = 128;  // keys of one piece of work
 
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+using detail::size;
 
 struct Range {
   std::int64_t begin;
@@ -47,9 +49,9 @@ void require_ranges(const IndexScoresProblem& problem) {
             problem.key_count, begin);
     require(end >= 0 && end <= problem.key_count, "key_end[{}]: expected 0 .. {}, got {}", t,
             problem.key_count, end);
-    require(problem.request == nullptr || problem.request[t] >= 0,
-            "request[{}]: expected >= 0, got {}", t,
-            problem.request != nullptr ? problem.request[t] : 0);
+    if (problem.block_table != nullptr && problem.request != nullptr)
+      require(problem.request[t] >= 0 && problem.request[t] < problem.requests,
+              "request[{}]: expected 0 .. {}, got {}", t, problem.requests - 1, problem.request[t]);
     for (std::int64_t s = begin; s < end; ++s) {
       const std::int64_t slot = slot_of(problem, t, s);
       require(slot >= 0 && slot < problem.keys.slots,
@@ -73,8 +75,9 @@ void require_valid(const IndexScoresProblem& problem) {
     require(problem.block_size >= 1 && problem.block_size <= kMaxKeys,
             "block_size: expected 1 .. 2^31, got {}", problem.block_size);
     const std::int64_t blocks = (problem.key_count + problem.block_size - 1) / problem.block_size;
-    require(problem.block_table_stride >= blocks, "block_table_stride: expected >= {}, got {}",
-            blocks, problem.block_table_stride);
+    require(problem.block_table_stride >= blocks && problem.block_table_stride <= kMaxKeys,
+            "block_table_stride: expected {} .. 2^31, got {}", blocks, problem.block_table_stride);
+    require(problem.requests >= 1, "requests: expected >= 1, got {}", problem.requests);
   }
   require_ranges(problem);
 }

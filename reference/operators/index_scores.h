@@ -22,6 +22,7 @@ struct IndexScoresProblem {
   RowsView keys;                   // physical rows [*, dim]
   // [requests, block_table_stride] physical blocks, or null: logical = physical
   const std::int32_t* block_table = nullptr;
+  std::int64_t requests = 1;            // rows of block_table
   std::int64_t block_table_stride = 0;  // elements
   std::int64_t block_size = 0;
   const std::int32_t* request = nullptr;    // [T] row of block_table, or null: 0

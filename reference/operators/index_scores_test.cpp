@@ -81,6 +81,7 @@ struct Case {
               dim * element,
               scaled ? block * dim * element : -1};
     p.block_table = table.data();
+    p.requests = 2;
     p.block_table_stride = 4;
     p.block_size = block;
     p.request = request.data();
@@ -292,11 +293,17 @@ TEST(IndexScores, RefusesWhatContradicts) {
       {"keys.row_stride", [](auto&, auto& p) { p.keys.row_stride = 92; }},
       {"weights", [](auto&, auto& p) { p.weights = nullptr; }},
       {"block_size", [](auto&, auto& p) { p.block_size = 0; }},
-      {"block_table_stride: expected >= 4, got 3",
+      {"block_table_stride: expected 4 .. 2^31, got 3",
        [](auto&, auto& p) { p.block_table_stride = 3; }},
+      {"block_table_stride: expected 4 .. 2^31, got 9223372036854775807",
+       [](auto&, auto& p) { p.block_table_stride = std::numeric_limits<std::int64_t>::max(); }},
+      {"requests: expected >= 1, got 0", [](auto&, auto& p) { p.requests = 0; }},
+      {"request[1]: expected 0 .. 0, got 1", [](auto&, auto& p) { p.requests = 1; }},
+      {"request[2]: expected 0 .. 1, got 2147483647",
+       [](auto& c, auto&) { c.request[2] = std::numeric_limits<std::int32_t>::max(); }},
       {"key_begin[1]: expected 0 .. 30, got -3", [](auto& c, auto&) { c.begin[1] = -3; }},
       {"key_end[0]: expected 0 .. 30, got 31", [](auto& c, auto&) { c.end[0] = 31; }},
-      {"request[3]", [](auto& c, auto&) { c.request[3] = -1; }},
+      {"request[3]: expected 0 .. 1, got -1", [](auto& c, auto&) { c.request[3] = -1; }},
       {"key 24 of row 0: expected a slot in [0, 80), got -8",
        [](auto& c, auto&) { c.table[3] = -1; }},
       {"key 24 of row 0: expected a slot in [0, 80), got 80",

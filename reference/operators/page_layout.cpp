@@ -10,9 +10,16 @@ void require_slots(const PageLayout& layout, std::int64_t record_bytes,
   require(layout.slots >= 0, "{}: layout.slots: expected >= 0, got {}", where, layout.slots);
   require(layout.page_size >= 1, "{}: layout.page_size: expected >= 1, got {}", where,
           layout.page_size);
+  require(spans(layout.page_size, record_bytes),
+          "{}: layout.page_size: expected pages of at most 2^62 bytes, got {} * {}", where,
+          layout.page_size, record_bytes);
   require(layout.page_stride >= layout.page_size * record_bytes,
           "{}: layout.page_stride: expected >= {} * {} bytes, got {}", where, layout.page_size,
           record_bytes, layout.page_stride);
+  const std::int64_t pages = layout.slots / layout.page_size;
+  require(spans(pages, layout.page_stride),
+          "{}: layout.page_stride: expected at most 2^62 bytes in {} pages, got pages of {}", where,
+          pages, layout.page_stride);
   const std::size_t expected = slots.size() * static_cast<std::size_t>(row_elements);
   require(elements == expected, "{}: rows: expected {} * {} elements, got {}", where, slots.size(),
           row_elements, elements);

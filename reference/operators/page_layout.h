@@ -15,8 +15,9 @@ struct PageLayout {
 
 namespace detail {
 
-// Throws std::invalid_argument unless pages hold page_size records of record_bytes each, every slot
-// is -1 or in [0, layout.slots), and `elements` is slots.size() rows of row_elements.
+// Throws std::invalid_argument unless pages hold page_size records of record_bytes each and span no
+// more than 2^62 bytes, every slot is -1 or in [0, layout.slots), and `elements` is slots.size()
+// rows of row_elements.
 void require_slots(const PageLayout& layout, std::int64_t record_bytes,
                    std::span<const std::int32_t> slots, std::int64_t row_elements,
                    std::size_t elements, const char* where);

@@ -46,5 +46,23 @@ TEST(PageLayout, RefusesContradictionsByName) {
       refuses("rows: expected 2 * 3 elements, got 3"));
 }
 
+// A product that wraps around would pass for a small one.
+TEST(PageLayout, RefusesSpansThatOverflow) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 61;
+  EXPECT_THAT(
+      [] {
+        check({8, kHuge, 40}, {0}, 3);
+      },
+      ThrowsMessage<std::invalid_argument>(
+          HasSubstr("layout.page_size: expected pages of at most 2^62 bytes")));
+  EXPECT_THAT(
+      [] {
+        check({32, 4, kHuge}, {0}, 3);
+      },
+      ThrowsMessage<std::invalid_argument>(
+          HasSubstr("layout.page_stride: expected at most 2^62 bytes in 8 pages")));
+  EXPECT_NO_THROW(check({4, 4, kHuge}, {0}, 3));
+}
+
 }  // namespace
 }  // namespace mlacheck

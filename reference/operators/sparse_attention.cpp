@@ -14,6 +14,7 @@
 #include "reference/arithmetic/ordered_weighted_sums.h"
 #include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
+#include "reference/operators/size.h"
 
 namespace mlacheck {
 namespace {
@@ -25,7 +26,7 @@ constexpr std::int64_t kHeadBlock = 32;  // heads that share one gather of the K
 constexpr int kRowTile = 2;              // rows that share one load of a query
 constexpr int kHeadTile = 4;             // heads that share one load of a value
 
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+using detail::size;
 
 float exp_of(float x) { return exp2_f32(x * kLog2E); }
 

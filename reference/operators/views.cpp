@@ -109,6 +109,10 @@ void require_rows(const RowsView& view, std::int64_t dim, const char* field) {
   require_at_least(field, "page_size", 1, view.page_size);
   const auto row_bytes = dim * static_cast<std::int64_t>(size_of(view.dtype));
   if (view.page_size > 1) require_at_least(field, "row_stride", row_bytes, view.row_stride);
+  const std::int64_t rows = std::min(view.slots, view.page_size);
+  detail::require(rows == 1 || detail::spans(rows, view.row_stride),
+                  "{}.row_stride: expected at most 2^62 bytes in {} rows, got rows of {}", field,
+                  rows, view.row_stride);
   if (view.slots <= view.page_size) return;
   const std::int64_t rows_end = (view.page_size - 1) * view.row_stride + row_bytes;
   const std::int64_t scales_end =
@@ -116,6 +120,10 @@ void require_rows(const RowsView& view, std::int64_t dim, const char* field) {
   require_at_least(field, "page_stride",
                    view.scale_offset < 0 ? rows_end : std::max(rows_end, scales_end),
                    view.page_stride);
+  const std::int64_t pages = (view.slots - 1) / view.page_size;
+  detail::require(detail::spans(pages, view.page_stride),
+                  "{}.page_stride: expected at most 2^62 bytes in {} pages, got pages of {}", field,
+                  pages, view.page_stride);
 }
 
 void load_row(const void* source, DType dtype, std::int64_t n, float* destination) {

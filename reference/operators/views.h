@@ -43,7 +43,8 @@ const std::byte* row_address(const RowsView& view, std::int64_t slot);
 float row_scale(const RowsView& view, std::int64_t slot);
 
 // Throw std::invalid_argument naming `field` and its member when a view cannot hold [tokens, heads,
-// dim], or rows of dim elements: null data, a stride below one row, a dtype that is no float.
+// dim], or rows of dim elements: null data, a stride below one row, a dtype that is no float, rows
+// or pages that span more than 2^62 bytes.
 void require_queries(const QueryView& view, std::int64_t tokens, std::int64_t heads,
                      std::int64_t dim, const char* field);
 void require_rows(const RowsView& view, std::int64_t dim, const char* field);

@@ -49,6 +49,29 @@ TEST(Views, FlatRows) {
   EXPECT_THROW(require_rows(view, 4, "rows"), std::invalid_argument);
 }
 
+TEST(Views, RowsThatSpanTooMuchAreRefused) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 61;
+  const float x = 0;
+  const auto refusal = [&](const RowsView& view) -> std::string {
+    try {
+      require_rows(view, 1, "rows");
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  RowsView view{&x, DType::f32, 8, 4, 16, 4};
+  EXPECT_EQ(refusal(view), "");
+  view.row_stride = kHuge;
+  EXPECT_EQ(refusal(view),
+            "rows.row_stride: expected at most 2^62 bytes in 4 rows, got rows of "
+            "2305843009213693952");
+  view = {&x, DType::f32, 16, 4, kHuge, 4};
+  EXPECT_EQ(refusal(view),
+            "rows.page_stride: expected at most 2^62 bytes in 3 pages, got pages of "
+            "2305843009213693952");
+}
+
 // Offsets beyond 4 GiB; nothing is read.
 TEST(Views, AddressesAre64Bit) {
   RowsView rows = flat_rows(nullptr, DType::bf16, std::int64_t{1} << 31, 576);

@@ -138,6 +138,8 @@ std::vector<float> scores_of(const mlacheck_index_scores_problem& p, const mlach
   problem.weights = t.weights;
   problem.keys = rows_of(p.keys, t.cache);
   problem.block_table = t.block_table;
+  for (std::int64_t row = 0; t.request != nullptr && row < p.tokens; ++row)
+    problem.requests = std::max<std::int64_t>(problem.requests, t.request[row] + std::int64_t{1});
   problem.block_table_stride = p.block_table_stride;
   problem.block_size = p.keys.page_size;
   problem.request = t.request;
