@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/device/platform.h"
+
+namespace mlacheck::device {
+
+// Values that one instruction moves.
+struct alignas(8) Words2 {
+  std::uint32_t word[2];
+};
+struct alignas(16) Words4 {
+  std::uint32_t word[4];
+};
+struct alignas(16) Floats4 {
+  float value[4];
+};
+template <class T>
+inline constexpr bool kIsAccessible = std::is_trivially_copyable_v<T> &&
+                                      (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 ||
+                                       sizeof(T) == 8 || sizeof(T) == 16);
+
+// An address in the block's shared memory: 32 bits. Arithmetic is in elements of T.
+template <class T>
+struct SharedPointer {
+  std::uint32_t address;
+
+  MLACHECK_DEVICE SharedPointer operator+(std::int32_t elements) const {
+    return {address + static_cast<std::uint32_t>(elements) * std::uint32_t{sizeof(T)}};
+  }
+  MLACHECK_DEVICE SharedPointer operator+(std::uint32_t elements) const {
+    return {address + elements * std::uint32_t{sizeof(T)}};
+  }
+  template <class U>
+  MLACHECK_DEVICE SharedPointer<U> as() const {
+    return {address};
+  }
+};
+
+// The block's dynamic shared memory as one struct: the kernel's layout. Only addresses may be taken
+// of it. 128-byte aligned. Its content is undefined when the block starts.
+template <class Layout>
+MLACHECK_DEVICE Layout& shared_memory();
+// The shared address of something within it.
+template <class T>
+MLACHECK_DEVICE SharedPointer<T> shared(T& object);
+
+template <class T>
+MLACHECK_DEVICE T load(SharedPointer<T> from MLACHECK_SITE);
+template <class T>
+MLACHECK_DEVICE void store(SharedPointer<T> to, std::type_identity_t<T> value MLACHECK_SITE);
+
+// Global memory that nobody writes while the kernel runs: through the read-only path.
+template <class T>
+MLACHECK_DEVICE T load_constant(const T* from MLACHECK_SITE);
+// Global memory that this thread, or a kernel before this one, has written.
+template <class T>
+MLACHECK_DEVICE T load(const T* from MLACHECK_SITE);
+template <class T>
+MLACHECK_DEVICE void store(T* to, std::type_identity_t<T> value MLACHECK_SITE);
+
+// kZeroBytes of zeros in global memory, 16-byte aligned: what is copied for a row that is absent.
+inline constexpr unsigned kZeroBytes = 2048;
+MLACHECK_DEVICE const std::byte* zeros();
+
+}  // namespace mlacheck::device
+
+#if defined(__CUDACC__)
+#include "cuda/device/gpu/memory.h"
+#else
+#include "cuda/device/emulated/memory.h"
+#endif

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "cuda/device/platform.h"
+
+namespace mlacheck::device {
+
+// Where this thread stands. warp_index() is the same register in all lanes of a warp.
+MLACHECK_DEVICE unsigned thread_index();
+MLACHECK_DEVICE unsigned lane_index();
+MLACHECK_DEVICE unsigned warp_index();
+MLACHECK_DEVICE unsigned block_index();    // of the grid's first axis
+MLACHECK_DEVICE unsigned block_index_y();  // of its second
+MLACHECK_DEVICE unsigned grid_blocks();    // blocks along the first axis
+
+// Blocks that were launched with the permission to start early (device/launch.h): nothing that the
+// kernel before writes may be read, and nothing that it reads written, before this returns.
+MLACHECK_DEVICE void wait_for_previous_kernel(MLACHECK_SITE_ONLY);
+// The next kernel may start now, if it has that permission. It still waits before it reads.
+MLACHECK_DEVICE void let_next_kernel_start(MLACHECK_SITE_ONLY);
+
+// Register redistribution between the four-warp groups of a block; all warps of a group call it.
+// Registers: a multiple of 8 in [24, 256].
+template <unsigned Registers>
+MLACHECK_DEVICE void take_registers(MLACHECK_SITE_ONLY);
+template <unsigned Registers>
+MLACHECK_DEVICE void give_registers(MLACHECK_SITE_ONLY);
+
+}  // namespace mlacheck::device
+
+#if defined(__CUDACC__)
+#include "cuda/device/gpu/thread.h"
+#else
+#include "cuda/device/emulated/thread.h"
+#endif
