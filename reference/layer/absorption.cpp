@@ -5,13 +5,13 @@
 #include "reference/layer/linear.h"
 #include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
+#include "reference/operators/size.h"
 
 namespace mlacheck {
 namespace {
 
 using detail::require;
-
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+using detail::size;
 
 void require_kv_b(const Weight& w, const ModelSizes& s) {
   const std::int64_t rows = s.num_attention_heads * (s.qk_nope_head_dim + s.v_head_dim);

@@ -10,14 +10,14 @@
 #include "reference/layer/rope.h"
 #include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
+#include "reference/operators/size.h"
 #include "reference/operators/sparse_attention.h"
 
 namespace mlacheck {
 namespace {
 
 using detail::require;
-
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+using detail::size;
 
 void require_indices(const char* field, const IndexRows& indices, std::int64_t first,
                      std::int64_t queries) {

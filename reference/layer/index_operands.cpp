@@ -6,11 +6,12 @@
 #include "reference/formats/block_scale.h"
 #include "reference/layer/hadamard.h"
 #include "reference/operators/parallel_rows.h"
+#include "reference/operators/size.h"
 
 namespace mlacheck {
 namespace {
 
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+using detail::size;
 
 }  // namespace
 

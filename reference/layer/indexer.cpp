@@ -7,12 +7,13 @@
 #include "reference/layer/layer_norm.h"
 #include "reference/layer/linear.h"
 #include "reference/operators/parallel_rows.h"
+#include "reference/operators/size.h"
 #include "reference/operators/top_k.h"
 
 namespace mlacheck {
 namespace {
 
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+using detail::size;
 
 Matrix scale_weights(const Matrix& raw, const ScoredVectors& q, const ModelSizes& sizes,
                      IndexWeightOrder order) {

@@ -7,6 +7,7 @@
 #include "reference/layer/index_operands.h"
 #include "reference/layer/linear.h"
 #include "reference/operators/require.h"
+#include "reference/operators/size.h"
 #include "reference/oracle/stages.h"
 #include "reference/verdict/bits.h"
 #include "reference/verdict/check_index_scores.h"
@@ -17,7 +18,7 @@
 namespace mlacheck {
 namespace {
 
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+using detail::size;
 
 // The oracle of one row appended to that of the rows before it.
 void append(StageOracle& all, const StageOracle& row) {

@@ -13,6 +13,7 @@
 
 #include "reference/layer/layer_testing.h"
 #include "reference/layer/rope.h"
+#include "reference/operators/size.h"
 #include "reference/verdict/check_layer.h"
 
 // Recorded runs of small layers for the tests of check_layer to spoil; no part of the library.
@@ -20,7 +21,7 @@ namespace mlacheck::testing {
 
 inline constexpr std::int64_t kRows = 12;
 
-inline std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+using detail::size;
 
 // The tiny model with what need not be the record's or the Hadamard transform's size made smaller.
 inline ModelSizes small_sizes(const std::string& model) {
