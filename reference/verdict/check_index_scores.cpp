@@ -6,13 +6,13 @@
 
 #include "reference/operators/require.h"
 #include "reference/oracle/error_bound.h"
+#include "reference/verdict/constants.h"
 #include "reference/verdict/perturbed_weights.h"
 #include "reference/verdict/tally.h"
 
 namespace mlacheck {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kFloatMax = static_cast<double>(std::numeric_limits<float>::max());
 
 Admissible admissible_of(double score, double peak, const NumericsContract& contract) {

@@ -10,11 +10,11 @@
 #include "reference/operators/require.h"
 #include "reference/operators/views.h"
 #include "reference/oracle/error_bound.h"
+#include "reference/verdict/constants.h"
 
 namespace mlacheck {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
 
 // x rounded to dtype. The step to fp32 goes outward unless fp32 is the format itself: then no value

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "reference/oracle/error_bound.h"
+#include "reference/verdict/constants.h"
 
 namespace mlacheck {
 namespace {
-
-constexpr double kU = 0x1p-24;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // lse <- ln(e^lse + e^sink): a weighted mean of the two errors, one more exponential and logarithm.
 void add_sink(double sink, const NumericsContract& contract, ElementBound& bound) {

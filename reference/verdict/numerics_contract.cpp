@@ -7,14 +7,13 @@
 #include "reference/arithmetic/log2.h"
 #include "reference/operators/require.h"
 #include "reference/oracle/error_bound.h"
+#include "reference/verdict/constants.h"
 #include "reference/verdict/contract_limits.h"
 
 namespace mlacheck {
 namespace {
 
 using detail::require;
-
-constexpr double kU = 0x1p-24;
 
 void require_valid(const char* field, const Accumulation& sum) {
   require(sum.block >= 1, "{}.block: expected >= 1, got {}", field, sum.block);

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "reference/oracle/error_bound.h"
+#include "reference/verdict/constants.h"
 
 namespace mlacheck {
 namespace {
 
 using Eigen::ArrayXd;
-
-constexpr double kU = 0x1p-24;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void perturb(const SparseAttentionOracle& oracle, const NumericsContract& contract, std::int64_t h,
              PerturbedWeights& result) {

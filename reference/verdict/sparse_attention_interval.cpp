@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "reference/operators/parallel_rows.h"
 #include "reference/oracle/error_bound.h"
+#include "reference/verdict/constants.h"
 #include "reference/verdict/lse_bound.h"
 #include "reference/verdict/perturbed_weights.h"
 #include "reference/verdict/special_placement.h"
@@ -15,9 +15,6 @@ namespace mlacheck {
 namespace {
 
 using Eigen::ArrayXd;
-
-constexpr double kU = 0x1p-24;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // C_i. Heads go in groups that share a stretch of value rows in the cache.
 RowMatrix moved_means(const SparseAttentionOracle& oracle, const PerturbedWeights& weights) {

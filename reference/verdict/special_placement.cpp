@@ -4,12 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "reference/verdict/constants.h"
 #include "reference/verdict/lse_bound.h"
 
 namespace mlacheck::detail {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kFloatMax = static_cast<double>(std::numeric_limits<float>::max());
 
 Admissible& element(SparseAttentionInterval& interval, std::int64_t h, std::int64_t c) {

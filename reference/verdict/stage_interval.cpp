@@ -6,12 +6,11 @@
 
 #include "reference/operators/require.h"
 #include "reference/oracle/error_bound.h"
+#include "reference/verdict/constants.h"
 #include "reference/verdict/tally.h"
 
 namespace mlacheck {
 namespace {
-
-constexpr double kU = 0x1p-24;
 
 // NaN and Inf are exact: whatever the inputs make of them.
 Admissible admissible_of(double value, double gauge) {

@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "reference/operators/require.h"
 #include "reference/oracle/top_k_band.h"
+#include "reference/verdict/constants.h"
 
 namespace mlacheck {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Members {
   std::vector<bool> selected;  // one per score

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <limits>
+
+namespace mlacheck {
+
+inline constexpr double kU = 0x1p-24;  // fp32's unit roundoff
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace mlacheck
