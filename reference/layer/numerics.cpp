@@ -80,7 +80,8 @@ std::string print(const Value& value) {
   }
 }
 
-[[noreturn]] void refuse(std::string_view field, std::string_view expected, std::string_view got) {
+[[noreturn]] void refuse_field(std::string_view field, std::string_view expected,
+                               std::string_view got) {
   throw std::invalid_argument(
       fmt::format("layer numerics: {}: expected {}, got {}", field, expected, got));
 }
@@ -89,7 +90,8 @@ template <typename Value>
 void read(std::string_view field, std::string_view text, Value& value) {
   if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, int>) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) refuse(field, "a number", text);
+    if (error != std::errc() || end != text.data() + text.size())
+      refuse_field(field, "a number", text);
   } else {
     std::vector<std::string_view> expected;
     for (const auto& [candidate, name] : names_of(value)) {
@@ -99,7 +101,7 @@ void read(std::string_view field, std::string_view text, Value& value) {
       }
       expected.push_back(name);
     }
-    refuse(field, fmt::format("one of {}", fmt::join(expected, ", ")), text);
+    refuse_field(field, fmt::format("one of {}", fmt::join(expected, ", ")), text);
   }
 }
 
@@ -115,7 +117,7 @@ void use_bf16(LayerNumerics& n, int rms_norm_roundings, DType rope_table, int ro
 
 LayerNumerics layer_numerics(std::string_view profile, DType activations, const ModelSizes& sizes) {
   if (activations != DType::f32 && activations != DType::bf16)
-    refuse("activations", "f32 or bf16", name_of(activations));
+    refuse_field("activations", "f32 or bf16", name_of(activations));
   const bool bf16 = activations == DType::bf16;
   LayerNumerics n;
   if (profile == "hf") {
@@ -155,14 +157,14 @@ std::vector<std::string> profile_names() { return {"hf", "vllm", "deepseek"}; }
 void validate(const LayerNumerics& n, const ModelSizes& sizes) {
   const bool bf16 = n.activations == DType::bf16;
   if (!bf16 && n.activations != DType::f32)
-    refuse("activations", "f32 or bf16", name_of(n.activations));
+    refuse_field("activations", "f32 or bf16", name_of(n.activations));
   const auto rounding = [&](std::string_view field, int value, int two, int three) {
     const bool fits = bf16 ? value == two || value == three : value == 0;
     if (!fits)
-      refuse(field,
-             bf16 ? fmt::format("{} or {} with bf16 activations", two, three)
-                  : std::string("0 with f32 activations"),
-             fmt::format("{}", value));
+      refuse_field(field,
+                   bf16 ? fmt::format("{} or {} with bf16 activations", two, three)
+                        : std::string("0 with f32 activations"),
+                   fmt::format("{}", value));
   };
   rounding("rms_norm_roundings", n.rms_norm_roundings, 1, 2);
   rounding("rope_roundings", n.rope_roundings, 1, 3);
@@ -170,22 +172,23 @@ void validate(const LayerNumerics& n, const ModelSizes& sizes) {
                                    {"eps_knorm", n.eps_knorm},
                                    {"index_q_eps", n.index_q_eps},
                                    {"index_k_eps", n.index_k_eps}})
-    if (!(eps >= 0 && eps < 1)) refuse(field, "a number in [0, 1)", fmt::format("{}", eps));
+    if (!(eps >= 0 && eps < 1)) refuse_field(field, "a number in [0, 1)", fmt::format("{}", eps));
   for (const auto& [field, dtype] : {std::pair{"rope_table", n.rope_table},
                                      {"index_weights", n.index_weights},
                                      {"softmax_weights", n.softmax_weights}})
-    if (dtype != DType::f32 && dtype != DType::bf16) refuse(field, "f32 or bf16", name_of(dtype));
+    if (dtype != DType::f32 && dtype != DType::bf16)
+      refuse_field(field, "f32 or bf16", name_of(dtype));
   if (n.index_hadamard && sizes.index_head_dim != kHadamardDim)
-    refuse("index_hadamard", fmt::format("index_head_dim {}", kHadamardDim),
-           fmt::format("{}", sizes.index_head_dim));
+    refuse_field("index_hadamard", fmt::format("index_head_dim {}", kHadamardDim),
+                 fmt::format("{}", sizes.index_head_dim));
   if (n.index_quantisation != IndexQuantisation::none)
     for (const auto& [field, eps] :
          {std::pair{"index_q_eps", n.index_q_eps}, {"index_k_eps", n.index_k_eps}})
-      if (!(eps > 0)) refuse(field, "above 0, or a vector of zeros has no scale", "0");
+      if (!(eps > 0)) refuse_field(field, "above 0, or a vector of zeros has no scale", "0");
   if (n.kv_storage == KvStorage::record_656 && (sizes.kv_lora_rank != kv_record_656::kLatent ||
                                                 sizes.qk_rope_head_dim != kv_record_656::kRope))
-    refuse("kv_storage", "kv_lora_rank 512 and qk_rope_head_dim 64 for the record",
-           fmt::format("{} and {}", sizes.kv_lora_rank, sizes.qk_rope_head_dim));
+    refuse_field("kv_storage", "kv_lora_rank 512 and qk_rope_head_dim 64 for the record",
+                 fmt::format("{} and {}", sizes.kv_lora_rank, sizes.qk_rope_head_dim));
 }
 
 std::string to_string(const LayerNumerics& numerics) {
@@ -202,21 +205,21 @@ LayerNumerics parse_layer_numerics(std::string_view text) {
     const std::string_view entry = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), entry.size() + 1));
     const auto equals = entry.find('=');
-    if (equals == std::string_view::npos) refuse(entry, "name=value", entry);
+    if (equals == std::string_view::npos) refuse_field(entry, "name=value", entry);
     const std::string_view field = entry.substr(0, equals);
     for (const auto& [earlier, value] : given)
-      if (earlier == field) refuse(field, "one value", "two");
+      if (earlier == field) refuse_field(field, "one value", "two");
     given.emplace_back(field, entry.substr(equals + 1));
   }
   LayerNumerics numerics;
   for_each_field(numerics, [&](std::string_view field, auto& value) {
     const auto it = std::find_if(given.begin(), given.end(),
                                  [&](const auto& entry) { return entry.first == field; });
-    if (it == given.end()) refuse(field, "a value", "none");
+    if (it == given.end()) refuse_field(field, "a value", "none");
     read(field, it->second, value);
     given.erase(it);
   });
-  if (!given.empty()) refuse(given.front().first, "a known field", given.front().second);
+  if (!given.empty()) refuse_field(given.front().first, "a known field", given.front().second);
   return numerics;
 }
 
