@@ -11,12 +11,12 @@ namespace mlacheck::device {
 
 // fp32, each rounded once to nearest even, never contracted, subnormals kept. Every NaN result is
 // 0x7fffffff, on a GPU and here.
-MLACHECK_DEVICE float add(float a, float b);
-MLACHECK_DEVICE float multiply(float a, float b);
-MLACHECK_DEVICE float fused_multiply_add(float a, float b, float c);  // a b + c
-MLACHECK_DEVICE float divide(float a, float b);
+MLACHECK_DEVICE_FN float add(float a, float b);
+MLACHECK_DEVICE_FN float multiply(float a, float b);
+MLACHECK_DEVICE_FN float fused_multiply_add(float a, float b, float c);  // a b + c
+MLACHECK_DEVICE_FN float divide(float a, float b);
 // NaN if either is; +0 is above -0.
-MLACHECK_DEVICE float maximum(float a, float b);
+MLACHECK_DEVICE_FN float maximum(float a, float b);
 
 // The project's own, the same bits everywhere: errors and specials are stated beside them.
 using mlacheck::exp2_f32;
@@ -33,8 +33,8 @@ class Divisor {
       : divisor_(d),
         shift_(static_cast<std::uint32_t>(std::bit_width(d - 1))),
         factor_(static_cast<std::uint32_t>((((std::uint64_t{1} << shift_) - d) << 32) / d + 1)) {}
-  MLACHECK_DEVICE std::uint32_t quotient(std::uint32_t n) const;
-  MLACHECK_DEVICE std::uint32_t divisor() const { return divisor_; }
+  MLACHECK_DEVICE_FN std::uint32_t quotient(std::uint32_t n) const;
+  MLACHECK_DEVICE_FN std::uint32_t divisor() const { return divisor_; }
 
  private:
   std::uint32_t divisor_ = 1;

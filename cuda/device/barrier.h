@@ -7,10 +7,10 @@
 namespace mlacheck::device {
 
 // All threads of the block meet.
-MLACHECK_DEVICE void sync_block(MLACHECK_SITE_ONLY);
+MLACHECK_DEVICE_FN void sync_block(MLACHECK_SITE_ONLY);
 // `threads` threads of the block (whole warps) meet at barrier Id, 1 ... 15.
 template <unsigned Id>
-MLACHECK_DEVICE void sync_named(unsigned threads MLACHECK_SITE);
+MLACHECK_DEVICE_FN void sync_named(unsigned threads MLACHECK_SITE);
 
 // A barrier in shared memory that counts arrivals and bytes of copies. A phase completes when
 // `arrivals` threads have arrived and all bytes expected have landed; then the next begins. Phases
@@ -21,21 +21,22 @@ struct Barrier {
 
 // One thread initialises; then publish_barriers by that thread and sync_block, before anybody uses
 // it.
-MLACHECK_DEVICE void initialise(SharedPointer<Barrier> barrier, unsigned arrivals MLACHECK_SITE);
-MLACHECK_DEVICE void publish_barriers(MLACHECK_SITE_ONLY);
+MLACHECK_DEVICE_FN void initialise(SharedPointer<Barrier> barrier, unsigned arrivals MLACHECK_SITE);
+MLACHECK_DEVICE_FN void publish_barriers(MLACHECK_SITE_ONLY);
 
 // Whatever this thread did before, and what it saw done (sync_warp), is visible to those who wait.
-MLACHECK_DEVICE void arrive(SharedPointer<Barrier> barrier MLACHECK_SITE);
+MLACHECK_DEVICE_FN void arrive(SharedPointer<Barrier> barrier MLACHECK_SITE);
 // Arrives, and adds bytes to what the current phase expects.
-MLACHECK_DEVICE void arrive_expecting(SharedPointer<Barrier> barrier, unsigned bytes MLACHECK_SITE);
+MLACHECK_DEVICE_FN void arrive_expecting(SharedPointer<Barrier> barrier,
+                                         unsigned bytes MLACHECK_SITE);
 // Until the phase of this parity is complete: 0 for the first, third, ... 1 at once on a new
 // barrier.
-MLACHECK_DEVICE void wait(SharedPointer<Barrier> barrier, unsigned parity MLACHECK_SITE);
+MLACHECK_DEVICE_FN void wait(SharedPointer<Barrier> barrier, unsigned parity MLACHECK_SITE);
 
 // Copies `bytes` (a multiple of 16) from global memory, asynchronously; both addresses 16-byte
 // aligned. Their arrival counts at the barrier; until the phase completes the target is undefined.
-MLACHECK_DEVICE void copy_bulk(SharedPointer<std::byte> to, const void* from, unsigned bytes,
-                               SharedPointer<Barrier> barrier MLACHECK_SITE);
+MLACHECK_DEVICE_FN void copy_bulk(SharedPointer<std::byte> to, const void* from, unsigned bytes,
+                                  SharedPointer<Barrier> barrier MLACHECK_SITE);
 
 }  // namespace mlacheck::device
 

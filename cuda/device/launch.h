@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "cuda/device/platform.h"
@@ -16,7 +17,22 @@ struct LaunchShape {
   bool may_start_early = false;  // it calls wait_for_previous_kernel
 };
 
-// Where kernels run in order: a cudaStream_t, or an emulator::Session.
+// What kernels run on: how many multiprocessors, and why not at all, where it cannot run them.
+struct Machine {
+  unsigned multiprocessors = 0;
+  std::string refusal;  // empty where it can
+};
+Machine machine();
+
+// Whether kernels take their tensors in device memory.
+#if defined(__CUDACC__)
+inline constexpr bool kOnDevice = true;
+#else
+inline constexpr bool kOnDevice = false;
+#endif
+
+// Where kernels run in order: made of a cudaStream_t, or of an emulator::Session (null: of one of
+// its own).
 class Stream;
 
 // Starts kernel(arguments) on the stream, asynchronously on a GPU; blocks * blocks_y = 0 starts

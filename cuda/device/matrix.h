@@ -25,24 +25,24 @@ enum class Element { f16, bf16 };
 // addresses are 16-byte aligned; with x2 those of lanes 16 ... 31 are not used. A B fragment's
 // matrices are its k 0 ... 7 and 8 ... 15: rows of the matrix are columns of B; transposed, rows of
 // the matrix are k.
-MLACHECK_DEVICE void load_matrix(FragmentA& a, SharedPointer<std::byte> row MLACHECK_SITE);
-MLACHECK_DEVICE void load_matrix(FragmentB& b, SharedPointer<std::byte> row MLACHECK_SITE);
-MLACHECK_DEVICE void load_matrix_transposed(FragmentB& b,
-                                            SharedPointer<std::byte> row MLACHECK_SITE);
+MLACHECK_DEVICE_FN void load_matrix(FragmentA& a, SharedPointer<std::byte> row MLACHECK_SITE);
+MLACHECK_DEVICE_FN void load_matrix(FragmentB& b, SharedPointer<std::byte> row MLACHECK_SITE);
+MLACHECK_DEVICE_FN void load_matrix_transposed(FragmentB& b,
+                                               SharedPointer<std::byte> row MLACHECK_SITE);
 // Two fragments from four matrices: the first's two, then the second's.
-MLACHECK_DEVICE void load_matrix(FragmentB& first, FragmentB& second,
-                                 SharedPointer<std::byte> row MLACHECK_SITE);
-MLACHECK_DEVICE void load_matrix_transposed(FragmentB& first, FragmentB& second,
-                                            SharedPointer<std::byte> row MLACHECK_SITE);
+MLACHECK_DEVICE_FN void load_matrix(FragmentB& first, FragmentB& second,
+                                    SharedPointer<std::byte> row MLACHECK_SITE);
+MLACHECK_DEVICE_FN void load_matrix_transposed(FragmentB& first, FragmentB& second,
+                                               SharedPointer<std::byte> row MLACHECK_SITE);
 
 // c += a b in fp32, one fused step of 16 products (reference/arithmetic/tensor_core.h).
 template <Element E>
-MLACHECK_DEVICE void mma_m16n8k16(Accumulator& c, const FragmentA& a,
-                                  const FragmentB& b MLACHECK_SITE);
+MLACHECK_DEVICE_FN void mma_m16n8k16(Accumulator& c, const FragmentA& a,
+                                     const FragmentB& b MLACHECK_SITE);
 
 // Two fp32 values rounded to nearest even to two elements of a word; `low` in the low half.
 template <Element E>
-MLACHECK_DEVICE std::uint32_t pack(float low, float high);
+MLACHECK_DEVICE_FN std::uint32_t pack(float low, float high);
 
 }  // namespace mlacheck::device
 

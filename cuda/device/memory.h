@@ -28,14 +28,14 @@ template <class T>
 struct SharedPointer {
   std::uint32_t address;
 
-  MLACHECK_DEVICE SharedPointer operator+(std::int32_t elements) const {
+  MLACHECK_DEVICE_FN SharedPointer operator+(std::int32_t elements) const {
     return {address + static_cast<std::uint32_t>(elements) * std::uint32_t{sizeof(T)}};
   }
-  MLACHECK_DEVICE SharedPointer operator+(std::uint32_t elements) const {
+  MLACHECK_DEVICE_FN SharedPointer operator+(std::uint32_t elements) const {
     return {address + elements * std::uint32_t{sizeof(T)}};
   }
   template <class U>
-  MLACHECK_DEVICE SharedPointer<U> as() const {
+  MLACHECK_DEVICE_FN SharedPointer<U> as() const {
     return {address};
   }
 };
@@ -43,28 +43,28 @@ struct SharedPointer {
 // The block's dynamic shared memory as one struct: the kernel's layout. Only addresses may be taken
 // of it. 128-byte aligned. Its content is undefined when the block starts.
 template <class Layout>
-MLACHECK_DEVICE Layout& shared_memory();
+MLACHECK_DEVICE_FN Layout& shared_memory();
 // The shared address of something within it.
 template <class T>
-MLACHECK_DEVICE SharedPointer<T> shared(T& object);
+MLACHECK_DEVICE_FN SharedPointer<T> shared(T& object);
 
 template <class T>
-MLACHECK_DEVICE T load(SharedPointer<T> from MLACHECK_SITE);
+MLACHECK_DEVICE_FN T load(SharedPointer<T> from MLACHECK_SITE);
 template <class T>
-MLACHECK_DEVICE void store(SharedPointer<T> to, std::type_identity_t<T> value MLACHECK_SITE);
+MLACHECK_DEVICE_FN void store(SharedPointer<T> to, std::type_identity_t<T> value MLACHECK_SITE);
 
 // Global memory that nobody writes while the kernel runs: through the read-only path.
 template <class T>
-MLACHECK_DEVICE T load_constant(const T* from MLACHECK_SITE);
+MLACHECK_DEVICE_FN T load_constant(const T* from MLACHECK_SITE);
 // Global memory that this thread, or a kernel before this one, has written.
 template <class T>
-MLACHECK_DEVICE T load(const T* from MLACHECK_SITE);
+MLACHECK_DEVICE_FN T load(const T* from MLACHECK_SITE);
 template <class T>
-MLACHECK_DEVICE void store(T* to, std::type_identity_t<T> value MLACHECK_SITE);
+MLACHECK_DEVICE_FN void store(T* to, std::type_identity_t<T> value MLACHECK_SITE);
 
 // kZeroBytes of zeros in global memory, 16-byte aligned: what is copied for a row that is absent.
 inline constexpr unsigned kZeroBytes = 2048;
-MLACHECK_DEVICE const std::byte* zeros();
+MLACHECK_DEVICE_FN const std::byte* zeros();
 
 }  // namespace mlacheck::device
 

@@ -3,13 +3,13 @@
 // What a kernel's text needs beyond functions: it is compiled by nvcc for a GPU and by the host's
 // compiler for the emulator.
 //
-//   MLACHECK_DEVICE                   a function of the device layer or of a kernel
+//   MLACHECK_DEVICE_FN                   a function of the device layer or of a kernel
 //   MLACHECK_KERNEL(threads, blocks)  a kernel: threads a block, blocks that must fit on an SM
 //   MLACHECK_UNROLL, MLACHECK_ROLLED  loops that must, and must not, be unrolled
 //   MLACHECK_SITE, MLACHECK_SITE_ONLY the caller's source line, as a last or an only parameter;
 //                                     nothing on a GPU, named in the emulator's reports
 #if defined(__CUDACC__)
-#define MLACHECK_DEVICE __device__ __forceinline__
+#define MLACHECK_DEVICE_FN __device__ __forceinline__
 #define MLACHECK_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
 #define MLACHECK_UNROLL _Pragma("unroll")
 #define MLACHECK_ROLLED _Pragma("unroll 1")
@@ -17,7 +17,7 @@
 #define MLACHECK_SITE_ONLY
 #else
 #include "cuda/emulator/site.h"
-#define MLACHECK_DEVICE inline
+#define MLACHECK_DEVICE_FN inline
 #define MLACHECK_KERNEL(threads, blocks) void
 #define MLACHECK_UNROLL
 #define MLACHECK_ROLLED

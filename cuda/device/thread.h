@@ -5,25 +5,25 @@
 namespace mlacheck::device {
 
 // Where this thread stands. warp_index() is the same register in all lanes of a warp.
-MLACHECK_DEVICE unsigned thread_index();
-MLACHECK_DEVICE unsigned lane_index();
-MLACHECK_DEVICE unsigned warp_index();
-MLACHECK_DEVICE unsigned block_index();    // of the grid's first axis
-MLACHECK_DEVICE unsigned block_index_y();  // of its second
-MLACHECK_DEVICE unsigned grid_blocks();    // blocks along the first axis
+MLACHECK_DEVICE_FN unsigned thread_index();
+MLACHECK_DEVICE_FN unsigned lane_index();
+MLACHECK_DEVICE_FN unsigned warp_index();
+MLACHECK_DEVICE_FN unsigned block_index();    // of the grid's first axis
+MLACHECK_DEVICE_FN unsigned block_index_y();  // of its second
+MLACHECK_DEVICE_FN unsigned grid_blocks();    // blocks along the first axis
 
 // Blocks that were launched with the permission to start early (device/launch.h): nothing that the
 // kernel before writes may be read, and nothing that it reads written, before this returns.
-MLACHECK_DEVICE void wait_for_previous_kernel(MLACHECK_SITE_ONLY);
+MLACHECK_DEVICE_FN void wait_for_previous_kernel(MLACHECK_SITE_ONLY);
 // The next kernel may start now, if it has that permission. It still waits before it reads.
-MLACHECK_DEVICE void let_next_kernel_start(MLACHECK_SITE_ONLY);
+MLACHECK_DEVICE_FN void let_next_kernel_start(MLACHECK_SITE_ONLY);
 
 // Register redistribution between the four-warp groups of a block; all warps of a group call it.
 // Registers: a multiple of 8 in [24, 256].
 template <unsigned Registers>
-MLACHECK_DEVICE void take_registers(MLACHECK_SITE_ONLY);
+MLACHECK_DEVICE_FN void take_registers(MLACHECK_SITE_ONLY);
 template <unsigned Registers>
-MLACHECK_DEVICE void give_registers(MLACHECK_SITE_ONLY);
+MLACHECK_DEVICE_FN void give_registers(MLACHECK_SITE_ONLY);
 
 }  // namespace mlacheck::device
 

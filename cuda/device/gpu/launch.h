@@ -7,6 +7,25 @@
 
 namespace mlacheck::device {
 
+inline Machine machine() {
+  Machine found;
+  int device = 0, major = 0, minor = 0, multiprocessors = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  const auto ask = [&](int* value, cudaDeviceAttr attribute) {
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, device);
+  };
+  ask(&major, cudaDevAttrComputeCapabilityMajor);
+  ask(&minor, cudaDevAttrComputeCapabilityMinor);
+  ask(&multiprocessors, cudaDevAttrMultiProcessorCount);
+  found.multiprocessors = static_cast<unsigned>(multiprocessors);
+  if (error != cudaSuccess)
+    found.refusal = std::string("no GPU: ") + cudaGetErrorString(error);
+  else if (major * 10 + minor != 90 && major != 12)
+    found.refusal = "compute capability " + std::to_string(major) + "." + std::to_string(minor) +
+                    ": 9.0, 12.0 and 12.1";
+  return found;
+}
+
 class Stream {
  public:
   explicit Stream(void* stream) : handle_(static_cast<cudaStream_t>(stream)) {}
