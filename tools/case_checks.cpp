@@ -56,7 +56,7 @@ CheckResult worst_of(std::string name, const std::vector<CheckResult>& results) 
   worst.name = std::move(name);
   if (results.empty()) {
     worst.status = Status::skipped;
-    worst.detail = "has no kernel for this operator";
+    worst.detail = "nothing to check";
   }
   for (const CheckResult& result : results) {
     worst.seconds = std::max(worst.seconds, result.seconds);
@@ -64,8 +64,9 @@ CheckResult worst_of(std::string name, const std::vector<CheckResult>& results) 
     if (result.status > worst.status) worst.detail.clear();
     worst.status = std::max(worst.status, result.status);
     if (result.status == worst.status)
-      worst.detail += fmt::format("{}{}: {}", worst.detail.empty() ? "" : "\n           ",
-                                  result.name, result.detail);
+      worst.detail +=
+          fmt::format("{}{}{}", worst.detail.empty() ? "" : "\n           ",
+                      worst.name.ends_with(result.name) ? "" : result.name + ": ", result.detail);
   }
   return worst;
 }

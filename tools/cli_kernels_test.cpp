@@ -151,6 +151,16 @@ TEST(WrongKernels, AreSkippedForAnOperatorThatTheyLack) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(statuses(folder / "a.json"),
               ::testing::Contains(Pair("libwrong_kernel_zeros.so", "SKIPPED")));
+  EXPECT_THAT(outcome.out, HasSubstr("has no kernel for top_k; it has sparse_attention"));
+}
+
+TEST(WrongKernels, OfMapSlotsAloneAreSkippedWithoutABlockTable) {
+  const Outcome outcome =
+      mlacheck({"run", "mlacheck1 op=index_scores t=2 h=2 n=16", "--kernel", MAP_SLOTS_KERNELS});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("SKIPPED"),
+                                 HasSubstr("has no kernel for index_scores without a block table; "
+                                           "it has map_slots")));
 }
 
 TEST(WrongKernels, SayWhatTheyDeclare) {

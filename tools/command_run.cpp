@@ -31,9 +31,7 @@ int run_recipe(const std::string& line, const std::vector<std::string>& librarie
   for (CheckResult& result : check_reference(recipe)) report.add(std::move(result));
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     report.progress(i + 1, loaded.size() + 1, loaded[i].path().string());
-    std::vector<CheckResult> results = check_kernels(recipe, loaded[i]);
-    if (results.empty()) results = {worst_of(loaded[i].path().filename().string(), {})};
-    for (CheckResult& result : results) report.add(std::move(result));
+    for (CheckResult& result : check_kernels(recipe, loaded[i])) report.add(std::move(result));
   }
   return report.finish();
 }

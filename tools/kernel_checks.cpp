@@ -1,12 +1,14 @@
 #include "tools/kernel_checks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <variant>
 
@@ -236,6 +238,23 @@ class KernelCheck {
   std::vector<CheckResult> results_;
 };
 
+std::string_view asked_operator(const Recipe& recipe) {
+  if (const auto* scores = std::get_if<IndexScoresRecipe>(&recipe))
+    return scores->table == BlockTable::none ? "index_scores without a block table"
+                                             : "index_scores";
+  return std::holds_alternative<TopKRecipe>(recipe) ? "top_k" : "sparse_attention";
+}
+
+// What to say where nothing of the library could be judged.
+CheckResult no_kernel(std::string_view asked, const KernelLibrary& library,
+                      const std::string& repro) {
+  std::set<std::string_view> offered;
+  for (const mlacheck_kernel* kernel : library.kernels()) offered.insert(operator_name(kernel->op));
+  return {library.path().filename().string(), Status::skipped,
+          fmt::format("has no kernel for {}; it has {}", asked, fmt::join(offered, ", ")), repro,
+          0};
+}
+
 }  // namespace
 
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library) {
@@ -252,6 +271,8 @@ std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary
          KernelCheck(library, *kernel, repro_of(recipe, &library)).run_recipe(recipe))
       results.push_back(std::move(result));
   }
+  if (results.empty())
+    results.push_back(no_kernel(asked_operator(recipe), library, repro_of(recipe, &library)));
   return results;
 }
 
@@ -264,6 +285,7 @@ std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& p
     for (CheckResult& result : KernelCheck(library, *kernel, repro).run_attention(problem))
       results.push_back(std::move(result));
   }
+  if (results.empty()) results.push_back(no_kernel("sparse_attention", library, repro));
   return results;
 }
 
