@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/plugin/kernel_declaration.h"
 #include "cuda/plugin/kernel_library.h"
 #include "reference/verdict/verdict.h"
 #include "tools/commands.h"
@@ -40,8 +41,8 @@ void show(const mlacheck_kernel& kernel) {
                describe(contract.pv), describe(contract.weight_sum));
   }
   if (kernel.op == MLACHECK_INDEX_SCORES || kernel.op == MLACHECK_INDEX_SELECT)
-    fmt::print("    dot products: {}; heads: {}\n", describe(contract.index_dot),
-               describe(contract.index_heads));
+    fmt::print("    dot products: {}; heads: {}; NaN {} the ReLU\n", describe(contract.index_dot),
+               describe(contract.index_heads), relu_drops_nan(kernel) != 0 ? "lost in" : "passes");
   if (kernel.op == MLACHECK_TOP_K || kernel.op == MLACHECK_INDEX_SELECT)
     fmt::print("    order {}, ties {}\n", conventions.any_order != 0 ? "any" : "ascending",
                conventions.any_tie != 0 ? "any" : "to the lowest index");

@@ -5,6 +5,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "cuda/plugin/kernel_declaration.h"
+
 namespace mlacheck {
 
 namespace {
@@ -237,6 +239,7 @@ NumericsContract contract_of(const mlacheck_kernel& kernel) {
   contract.index_dot = accumulation_of(c.index_dot);
   contract.index_heads = accumulation_of(c.index_heads);
   contract.score_dtype = dtype_of(c.score_dtype);
+  contract.relu_drops_nan = relu_drops_nan(kernel) != 0;
   contract.masks_scores = v.unmasked_scores == 0;
   contract.ties = v.any_tie != 0 ? TieRule::any : TieRule::lowest_index;
   contract.selection_order = v.any_order != 0 ? SelectionOrder::any : SelectionOrder::ascending;

@@ -135,6 +135,7 @@ TEST(ContractOf, EveryDeclarationReachesItsField) {
   EXPECT_CHANGES(conventions.any_tie, 1, "ties");
   EXPECT_CHANGES(conventions.nan_first, 1, "nan_scores");
   EXPECT_CHANGES(conventions.unmasked_scores, 1, "masks_scores");
+  EXPECT_CHANGES(relu_drops_nan, 1, "relu_drops_nan");
 #undef EXPECT_CHANGES_SUM
 #undef EXPECT_CHANGES
 }

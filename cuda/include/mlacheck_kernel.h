@@ -12,8 +12,9 @@
  *   - The caller owns all memory: tensors, workspace and outputs. Nothing is allocated in `run`.
  *   - Sizes of tensors are in the problem, addresses in the tensors; a problem alone decides
  *     support and workspace.
- *   - Every struct begins with its size, so that later versions can append fields. Enums are
- *     int32_t.
+ *   - Every struct begins with its size, so that later versions can append fields; what a smaller
+ *     size leaves out counts as 0. Structs inside a mlacheck_kernel stay as they are: their new
+ *     fields stand at its end. Enums are int32_t.
  *   - Functions return 0 on success. They may be called from any thread, one call at a time.
  *   - Strides are in elements, but for cache rows, whose strides are in bytes.
  */
@@ -280,6 +281,10 @@ typedef struct mlacheck_kernel {
    * went wrong. */
   int (*run)(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void* workspace,
              uint64_t workspace_bytes, void* stream, char* why, size_t why_size);
+
+  /* Appended. Of the conventions: */
+  int32_t relu_drops_nan; /* 1: the ReLU of index scores makes 0 of NaN; 0: NaN stays NaN */
+  int32_t reserved_2;
 } mlacheck_kernel;
 
 typedef struct mlacheck_library {

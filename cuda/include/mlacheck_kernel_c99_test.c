@@ -22,7 +22,9 @@ static const mlacheck_kernel kKernel = {
     {.struct_size = sizeof(mlacheck_contract), .exp_error = 0x1p-22f},
     supports,
     NULL,
-    NULL};
+    NULL,
+    0,
+    0};
 static const mlacheck_kernel* const kList[] = {&kKernel};
 
 MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(uint32_t abi_version);
@@ -62,8 +64,9 @@ int main(void) {
   EXPECT_SIZE(mlacheck_accumulation, 20);
   EXPECT_SIZE(mlacheck_contract, 164);
   EXPECT_PLACE(mlacheck_contract, weight_dtype, 108);
-  EXPECT_SIZE(mlacheck_kernel, 264);
+  EXPECT_SIZE(mlacheck_kernel, 272);
   EXPECT_PLACE(mlacheck_kernel, supports, 240);
+  EXPECT_PLACE(mlacheck_kernel, relu_drops_nan, 264); /* the first version ended here */
   EXPECT_SIZE(mlacheck_library, 40);
 
   problem.u.map_slots.block_size = 64;

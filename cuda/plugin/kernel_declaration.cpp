@@ -95,11 +95,17 @@ void check(Checker& checker, const mlacheck_contract& c) {
 
 }  // namespace
 
+std::int32_t relu_drops_nan(const mlacheck_kernel& kernel) {
+  constexpr std::size_t kEnd = kFirstKernelSize + sizeof(kernel.relu_drops_nan);
+  return kernel.struct_size >= kEnd ? kernel.relu_drops_nan : 0;
+}
+
 std::string flaw_of_declaration(const mlacheck_kernel& kernel) {
   Checker checker;
   checker.integer("op", kernel.op, MLACHECK_SPARSE_ATTENTION, MLACHECK_MAP_SLOTS);
   checker.integer("memory", kernel.memory, MLACHECK_HOST, MLACHECK_DEVICE);
   check(checker, kernel.conventions);
+  checker.flag("relu_drops_nan", relu_drops_nan(kernel));
   check(checker, kernel.contract);
   return checker.flaw();
 }

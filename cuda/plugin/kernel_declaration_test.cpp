@@ -42,6 +42,19 @@ TEST(KernelDeclaration, HasNoFlawWhenHonest) {
   EXPECT_EQ(flaw_of_declaration(fp8), "");
 }
 
+// A library built before the field was appended: what stands there is not the kernel's.
+TEST(KernelDeclaration, ReadsAnAppendedFieldWithinTheStructAlone) {
+  mlacheck_kernel kernel = honest_kernel();
+  EXPECT_EQ(relu_drops_nan(kernel), 0);
+  kernel.relu_drops_nan = 1;
+  EXPECT_EQ(relu_drops_nan(kernel), 1);
+  kernel.relu_drops_nan = 7;
+  EXPECT_EQ(flaw_of_declaration(kernel), "relu_drops_nan is 7, allowed are 0 to 1");
+  kernel.struct_size = kFirstKernelSize;
+  EXPECT_EQ(relu_drops_nan(kernel), 0);
+  EXPECT_EQ(flaw_of_declaration(kernel), "");
+}
+
 TEST(KernelDeclaration, NamesWhatIsTooLoose) {
   const auto flaw_of = [](auto change) {
     mlacheck_kernel kernel = honest_kernel();

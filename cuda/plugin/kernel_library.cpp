@@ -25,7 +25,7 @@ void check_size(const std::filesystem::path& path, std::string_view what, std::u
 void check_kernel(const std::filesystem::path& path, const mlacheck_kernel* kernel,
                   std::set<std::string_view>& names) {
   if (kernel == nullptr) refuse(path, "the list of kernels holds a null pointer");
-  check_size(path, "a mlacheck_kernel", kernel->struct_size, sizeof(mlacheck_kernel));
+  check_size(path, "a mlacheck_kernel", kernel->struct_size, kFirstKernelSize);
   if (kernel->name == nullptr || kernel->name[0] == '\0') refuse(path, "a kernel has no name");
   const std::string_view name = kernel->name;
   if (!names.insert(name).second) refuse(path, fmt::format("two kernels are named '{}'", name));

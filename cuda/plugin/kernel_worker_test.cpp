@@ -156,6 +156,11 @@ TEST(KernelLibrary, RefusesWhatIsNoKernelLibraryAndSaysWhy) {
   EXPECT_THAT(refusal(LYING_SYMBOL), HasSubstr("exports no function"));
   EXPECT_THAT(refusal(LYING_ABI), HasSubstr("built for ABI version 2"));
   EXPECT_THAT(refusal(LYING_CONTRACT), HasSubstr("contract.exp_error is 1"));
+  EXPECT_THAT(refusal(LYING_SIZE), HasSubstr("has struct_size 263, expected at least 264"));
+}
+
+TEST(KernelLibrary, TakesOneThatWasBuiltBeforeFieldsWereAppended) {
+  EXPECT_EQ(refusal(LYING_OLDER), "");
 }
 
 }  // namespace

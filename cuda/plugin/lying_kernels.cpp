@@ -1,7 +1,8 @@
-// A library of kernels that misbehave, each in one way. Built twice more, as libraries that lie
-// about themselves: LYING_LIBRARY picks the lie.
+// A library of kernels that misbehave, each in one way; and, of one kernel, libraries that lie about
+// themselves: LYING_LIBRARY picks the lie.
 
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <thread>
@@ -131,14 +132,21 @@ const mlacheck_kernel* const kList[] = {&kKernels[0], &kKernels[1], &kKernels[2]
 extern "C" MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(std::uint32_t) {
   static mlacheck_library library = {
       sizeof(mlacheck_library), MLACHECK_ABI_VERSION, "lying", "1", kList, std::size(kList), 0};
+  static mlacheck_kernel changed = kKernels[0];
+  static const mlacheck_kernel* const changed_list[] = {&changed};
+  if (LYING_LIBRARY != 0) {
+    library.kernels = changed_list;
+    library.kernel_count = 1;
+  }
 #if LYING_LIBRARY == 1  // built for another ABI
   library.abi_version = MLACHECK_ABI_VERSION + 1;
 #elif LYING_LIBRARY == 2  // a contract so loose that nothing could fail it
-  static mlacheck_kernel loose = kKernels[0];
-  static const mlacheck_kernel* const loose_list[] = {&loose};
-  loose.contract.exp_error = 1;
-  library.kernels = loose_list;
-  library.kernel_count = 1;
+  changed.contract.exp_error = 1;
+#elif LYING_LIBRARY == 4  // built before fields were appended: something else stands there
+  changed.struct_size = offsetof(mlacheck_kernel, relu_drops_nan);
+  changed.relu_drops_nan = 99;
+#elif LYING_LIBRARY == 5  // shorter than any kernel
+  changed.struct_size = offsetof(mlacheck_kernel, relu_drops_nan) - 1;
 #endif
   return &library;
 }

@@ -298,7 +298,9 @@ constexpr mlacheck_kernel reference(const char* name, const char* description) {
           .contract = kContract,
           .supports = supports<Op>,
           .workspace_size = workspace_size,
-          .run = run_kernel};
+          .run = run_kernel,
+          .relu_drops_nan = 0,
+          .reserved_2 = 0};
 }
 
 constexpr mlacheck_kernel kSparseAttention = reference<MLACHECK_SPARSE_ATTENTION>(

@@ -198,7 +198,9 @@ constexpr mlacheck_kernel kKernel = {.struct_size = sizeof(mlacheck_kernel),
                                                   .max_headroom = 0},
                                      .supports = kChosen.supports,
                                      .workspace_size = workspace_size,
-                                     .run = run};
+                                     .run = run,
+                                     .relu_drops_nan = 0,
+                                     .reserved_2 = 0};
 
 constexpr const mlacheck_kernel* kList[] = {&kKernel};
 
