@@ -46,6 +46,36 @@ TEST(Golden, CaptureCheckAndShow) {
   }
 }
 
+// Hashes hold what is stored; that it is the oracle's, only the oracle can say.
+TEST(Golden, AStoredIntervalThatIsNotTheOraclesFails) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "a.h5";
+  for (const std::string& recipe : {kOperator, kLayer}) {
+    capture(recipe, file);
+    Golden golden = read_golden(file);
+    Dataset& high = golden.datasets.at("oracle/lse_high");
+    std::vector<float> values = high.as<float>();
+    values[0] += 0.001f;
+    values[1] += 1;
+    const Dataset tampered = make_dataset(high.shape, values);
+    high.bytes = tampered.bytes;
+    write_golden(file, golden);
+    const Outcome check = mlacheck({"golden", "check", file});
+    EXPECT_EQ(check.code, 1) << check.out << check.err;
+    EXPECT_THAT(check.out, AllOf(HasSubstr(" intervals"), HasSubstr("bits.oracle/lse_high: 2 of "),
+                                 HasSubstr("the furthest off at [0, 1]: expected "),
+                                 Not(HasSubstr("lse_low"))));
+  }
+}
+
+TEST(Golden, WithoutIntervalsClaimsNone) {
+  const TemporaryFolder folder;
+  capture("mlacheck1 op=top_k t=2 n=16 k=4", folder / "a.h5");
+  const Outcome check = mlacheck({"golden", "check", folder / "a.h5", "--verbose"});
+  EXPECT_EQ(check.code, 0);
+  EXPECT_THAT(check.out, AllOf(HasSubstr("a.h5 bits"), Not(HasSubstr("intervals"))));
+}
+
 TEST(Golden, TheSameRecipeGivesTheSameFile) {
   const TemporaryFolder folder;
   capture(kOperator, folder / "a.h5");

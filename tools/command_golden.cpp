@@ -119,6 +119,7 @@ void add_check(CLI::App& golden, Action& action) {
       Report report("golden check", options->report);
       GoldenCheckOptions check;
       check.checkpoint = options->checkpoint;
+      check.stored_oracle = true;
       for (const std::filesystem::path& file : golden_files(options->files))
         check_golden_file(file, check, report);
       return report.finish();

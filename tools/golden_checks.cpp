@@ -11,6 +11,7 @@
 #include "fixtures/golden_file.h"
 #include "fixtures/golden_manifest.h"
 #include "fixtures/layer_golden.h"
+#include "fixtures/layer_golden_oracle.h"
 #include "fixtures/operator_golden.h"
 #include "reference/verdict/check_layer.h"
 #include "tools/case_checks.h"
@@ -53,6 +54,12 @@ void check_operator(const std::string& file, const Golden& golden,
   const std::string repro = fmt::format("mlacheck run '{}'", minimal(recipe));
   const Clock::time_point start = Clock::now();
   add_group(report, file + " bits", replay_operator_golden(golden), repro, start);
+  if (options.stored_oracle) {
+    const Clock::time_point asked = Clock::now();
+    const std::vector<Finding> findings = replay_operator_oracle(golden);
+    // top_k is exact: its goldens keep nothing of an oracle.
+    if (!findings.empty()) add_group(report, file + " intervals", findings, repro, asked);
+  }
   for (CheckResult& result : check_recipe(recipe, options.libraries)) {
     result.name = fmt::format("{} {}", file, result.name);
     report.add(std::move(result));
@@ -87,6 +94,10 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
   const LayerWeights weights = weights_of(layer, options.checkpoint);
   const LayerStages stages = attention_layer(layer.sizes, layer.numerics, weights, layer.input);
   add_group(report, name + " bits", compare_with_golden(golden, stages), repro, start);
+  start = Clock::now();
+  if (options.stored_oracle)
+    add_group(report, name + " intervals", replay_layer_oracle(golden, layer, stages), repro,
+              start);
   start = Clock::now();
   add_group(report, name + " oracle",
             check_layer(layer.sizes, layer.numerics, weights, layer.input, stages), repro, start);

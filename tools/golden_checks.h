@@ -15,8 +15,9 @@ namespace mlacheck {
 std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& paths);
 
 struct GoldenCheckOptions {
-  std::filesystem::path checkpoint;               // of the layers that were captured from one
-  std::string digest;                             // that the content must have, when not empty
+  std::filesystem::path checkpoint;  // of the layers that were captured from one
+  std::string digest;                // that the content must have, when not empty
+  bool stored_oracle = false;        // ask the oracle again for what the golden keeps of it
   std::span<const KernelLibrary> libraries = {};  // judged on the golden's attention, too
 };
 
@@ -28,6 +29,7 @@ void check_golden_folder(const std::filesystem::path& folder, const GoldenCheckO
 // Recomputes what a golden file holds and adds to the report, for an operator's case or for each
 // layer:
 //   bits       the reference's outputs against the stored ones, bit by bit
+//   intervals  the stored oracle/ datasets against recomputed ones, bit by bit, if asked for
 //   oracle     the recomputed outputs against the fp64 oracle, stage by stage
 //   recording  another implementation's stored outputs against the reference's (capture_compare.h)
 //   kernels    each library's sparse_attention on the layer's own queries, cache and indices

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "reference/operators/views.h"
@@ -31,6 +33,14 @@ class Elements {
     float value;
     load_row(at(i), dtype_, 1, &value);
     return fmt::format("{:.9g}", value);
+  }
+
+  double number(std::int64_t i) const {
+    if (dtype_ == DType::i32) return static_cast<std::int32_t>(bits(i));
+    if (dtype_ == DType::u8) return static_cast<double>(bits(i));
+    float value;
+    load_row(at(i), dtype_, 1, &value);
+    return static_cast<double>(value);
   }
 
   std::string around(std::int64_t center, std::int64_t n) const {
@@ -70,11 +80,18 @@ Finding compare_bits(std::string stage, const void* expected, const void* got, D
     return finding;
 
   const Elements want(expected, dtype), have(got, dtype);
-  std::int64_t first = -1;
+  std::int64_t first = -1, worst = -1;
+  double largest = -1;
   for (std::int64_t i = 0; i < n; ++i) {
     if (want.bits(i) == have.bits(i)) continue;
     if (first < 0) first = i;
     ++finding.failed;
+    double difference = std::abs(want.number(i) - have.number(i));
+    if (std::isnan(difference)) difference = std::numeric_limits<double>::infinity();
+    if (difference > largest) {
+      largest = difference;
+      worst = i;
+    }
   }
   finding.status = Status::fail;
   const auto digits = 2 * size_of(dtype);
@@ -84,6 +101,9 @@ Finding compare_bits(std::string stage, const void* expected, const void* got, D
       finding.failed, n, name_of(dtype), coordinates(first, shape), want.value(first),
       want.bits(first), digits, have.value(first), have.bits(first), digits, want.around(first, n),
       have.around(first, n));
+  if (worst != first)
+    finding.detail += fmt::format("; the furthest off at {}: expected {}, got {}",
+                                  coordinates(worst, shape), want.value(worst), have.value(worst));
   return finding;
 }
 

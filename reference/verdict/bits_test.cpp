@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "reference/formats/bf16.h"
@@ -36,6 +37,17 @@ TEST(CompareBits, NamesTheFirstDifferenceAndItsNeighbours) {
   EXPECT_THAT(finding.detail, HasSubstr("2 of 24 f32 elements differ, the first at [1, 1, 1]"));
   EXPECT_THAT(finding.detail, HasSubstr("expected 17 (0x41880000), got 17.5 (0x418c0000)"));
   EXPECT_THAT(finding.detail, HasSubstr("14 15 16 >17< 18 19 20, got 14 15 16 >17.5< 18 19 -1"));
+  EXPECT_THAT(finding.detail, HasSubstr("the furthest off at [1, 2, 0]: expected 20, got -1"));
+}
+
+TEST(CompareBits, TakesNanForTheFurthestOff) {
+  const std::vector<float> want(24, 1);
+  std::vector<float> got = want;
+  got[3] = 1e30f;
+  got[5] = std::nanf("");
+  got[6] = 2;
+  EXPECT_THAT(compare_bits("out", want.data(), got.data(), DType::f32, kShape).detail,
+              HasSubstr("the furthest off at [0, 1, 1]: expected 1, got nan"));
 }
 
 TEST(CompareBits, TellsZerosAndNarrowFormatsApart) {
