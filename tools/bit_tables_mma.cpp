@@ -98,7 +98,7 @@ class Operands {
 
  private:
   int between(int reach) {
-    const auto count = static_cast<std::uint64_t>(2 * reach + 1);
+    const auto count = 2 * static_cast<std::uint64_t>(reach) + 1;
     return static_cast<int>(random_.below(next_++, count)) - reach;
   }
 
