@@ -8,14 +8,10 @@
 #include "fixtures/case.h"
 #include "reference/operators/index_scores.h"
 #include "reference/operators/sparse_attention.h"
-#include "reference/verdict/numerics_contract.h"
 
 namespace mlacheck {
 
-// Between the operators' own types and the C ABI.
-
-// The same declarations as a kernel states them in C. The kernel was checked on loading.
-NumericsContract contract_of(const mlacheck_kernel& kernel);
+// Calls of kernels: between the operators' own types and the C ABI.
 
 // A call with the problem's inputs copied and its outputs poisoned.
 std::unique_ptr<KernelCall> make_call(const SparseAttentionProblem& problem);

@@ -19,6 +19,7 @@
 #include "reference/verdict/top_k_rule.h"
 #include "tools/judgements.h"
 #include "tools/kernel_bridge.h"
+#include "tools/kernel_contract.h"
 #include "tools/layer_kernels.h"
 #include "tools/reference_library.h"
 

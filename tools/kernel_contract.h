@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/include/mlacheck_kernel.h"
+#include "reference/formats/dtype.h"
+#include "reference/verdict/numerics_contract.h"
+
+namespace mlacheck {
+
+// What a kernel declares in C, as the verdicts read it. The kernel was checked on loading.
+NumericsContract contract_of(const mlacheck_kernel& kernel);
+
+// The element type of an mlacheck_dtype.
+DType dtype_of(std::int32_t dtype);
+
+}  // namespace mlacheck
