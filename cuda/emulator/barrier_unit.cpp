@@ -8,15 +8,16 @@
 
 namespace mlacheck::emulator {
 
-void BarrierUnit::reset() {
+void BarrierUnit::reset(std::uint32_t shared_bytes) {
   for (Meeting& meeting : meetings_) meeting = {};
   mbarriers_.clear();
   mbarriers_.reserve(kMaxBarriers);
+  at_.assign(shared_bytes / sizeof(std::uint64_t) + 1, 0);
   copies_.clear();
 }
 
 void BarrierUnit::sync(Lane& lane, std::uint32_t number, std::uint32_t threads, const Site& site) {
-  settle(lane);
+  stop(lane);
   Warp& warp = *lane.warp;
   Block& block = *warp.block;
   Meeting& meeting = meetings_[number];
@@ -91,17 +92,18 @@ void BarrierUnit::initialise(Lane& lane, std::uint32_t address, std::uint32_t ar
         fmt::format("a barrier of {} arrivals: expected 1 to {}", arrivals, kMostArrivals));
     abandon(lane);
   }
-  for (const Mbarrier& barrier : mbarriers_)
-    if (barrier.address == address) {
-      report_shared(lane, ReportKind::barrier_misuse, address, site, "a barrier is here already");
-      abandon(lane);
-    }
+  std::uint8_t& at = at_[address / sizeof(std::uint64_t)];
+  if (at != 0) {
+    report_shared(lane, ReportKind::barrier_misuse, address, site, "a barrier is here already");
+    abandon(lane);
+  }
   if (mbarriers_.size() == kMaxBarriers) {
     report_shared(lane, ReportKind::barrier_misuse, address, site,
                   fmt::format("more than {} barriers in a block", kMaxBarriers));
     abandon(lane);
   }
   Mbarrier& barrier = mbarriers_.emplace_back();
+  at = static_cast<std::uint8_t>(mbarriers_.size());
   barrier.address = address;
   barrier.arrivals = barrier.outstanding = arrivals;
   barrier.initialiser = &lane;
@@ -115,22 +117,22 @@ void BarrierUnit::publish(Lane& lane) {
 
 BarrierUnit::Mbarrier* BarrierUnit::find(Lane& lane, std::uint32_t address, const Site& site,
                                          bool by_copy) {
-  const auto it = std::find_if(mbarriers_.begin(), mbarriers_.end(),
-                               [&](const Mbarrier& b) { return b.address == address; });
-  if (it == mbarriers_.end()) {
+  const std::size_t word = address / sizeof(std::uint64_t);
+  if (address % sizeof(std::uint64_t) != 0 || word >= at_.size() || at_[word] == 0) {
     report_shared(lane, ReportKind::barrier_misuse, address, site,
                   "no barrier has been initialised here");
     abandon(lane);
   }
-  const auto warp = static_cast<int>(it->initialiser->warp->index);
-  if (!lane.sees(warp, it->initialised))
+  Mbarrier& barrier = mbarriers_[at_[word] - 1u];
+  const auto warp = static_cast<int>(barrier.initialiser->warp->index);
+  if (!lane.sees(warp, barrier.initialised))
     report_shared(lane, ReportKind::barrier_misuse, address, site,
                   fmt::format("nothing orders this use after the initialisation by thread {}",
-                              it->initialiser->thread()));
-  else if (!it->published && (by_copy || it->initialiser != &lane))
+                              barrier.initialiser->thread()));
+  else if (!barrier.published && (by_copy || barrier.initialiser != &lane))
     report_shared(lane, ReportKind::barrier_misuse, address, site,
                   "the barrier has not been published (publish_barriers)");
-  return &*it;
+  return &barrier;
 }
 
 void BarrierUnit::arrive(Lane& lane, std::uint32_t address, std::uint32_t bytes, const Site& site) {

@@ -18,7 +18,7 @@ struct Lane;
 // and the copies that mbarriers count.
 class BarrierUnit {
  public:
-  void reset();
+  void reset(std::uint32_t shared_bytes);
 
   // Meets `threads` threads at a barrier, 1 ... 15; or all live threads at barrier 0.
   void sync(Lane& lane, std::uint32_t number, std::uint32_t threads, const Site& site);
@@ -82,6 +82,7 @@ class BarrierUnit {
 
   Meeting meetings_[16];
   std::vector<Mbarrier> mbarriers_;
+  std::vector<std::uint8_t> at_;  // [address / 8]: one more than the index of the mbarrier there
   std::vector<Copy> copies_;
 };
 

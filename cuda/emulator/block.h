@@ -48,13 +48,16 @@ struct Lane {
   bool sees(int agent, Stamp stamp) const;
 };
 
-enum class Collective : std::uint8_t { none, operations, sync, shuffle, ballot, registers };
+enum class Collective : std::uint8_t { none, sync, shuffle, ballot, registers };
 
 struct alignas(64) Warp {
   Block* block = nullptr;
   std::uint32_t index = 0;
   std::uint32_t live = 0;      // lanes that have not ended
   std::uint32_t runnable = 0;  // lanes that wait for nothing
+
+  std::uint32_t stopped = 0;   // lanes that wait, somewhere, for what they have recorded
+  std::uint32_t settling = 0;  // and for nothing else
 
   // The collective that lanes are at.
   Collective collective = Collective::none;
@@ -103,6 +106,7 @@ struct Block {
   std::vector<Site> sites;  // of writes, by index
   std::uint16_t site_cache[256] = {};
   std::uint64_t random = 1;
+  bool observed = false;  // calls of primitives are listed or changed
 
   explicit Block(std::uint32_t most_warps) : warps(most_warps) {}
   std::uint32_t next_random();

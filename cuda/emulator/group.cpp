@@ -69,8 +69,9 @@ std::vector<BlockResult> Group::run(const Launch& launch, std::uint64_t first,
     block.warp_count = launch.threads / kWarpLanes;
     block.live = launch.threads;
     block.abandoned = false;
+    block.observed = launch.mutations != nullptr || launch.call_sites != nullptr;
     block.shared.reset(launch.shared_bytes, static_cast<int>(block.warp_count));
-    block.barriers.reset();
+    block.barriers.reset(launch.shared_bytes);
     block.global.reset();
     block.reports.clear();
     block.sites.clear();
@@ -172,8 +173,21 @@ void abandon(Lane& lane) {
   throw Abandoned{};
 }
 
+void stop_recorded(Lane& lane) {
+  Warp& warp = *lane.warp;
+  warp.stopped |= 1u << lane.index;
+  if (warp.stopped != ~0u) return;
+  warp.matrices.execute(lane);
+  warp.stopped = 0;
+  warp.runnable |= warp.settling;
+  warp.settling = 0;
+}
+
 void settle_recorded(Lane& lane) {
-  meet_warp(lane, Collective::operations, {}, [&] { lane.warp->matrices.execute(lane); });
+  stop_recorded(lane);
+  if (lane.recorded == 0) return;
+  lane.warp->settling |= 1u << lane.index;
+  wait_as(lane, {Waiting::For::operations, {}, 0, 0});
 }
 
 void wait_as(Lane& lane, Waiting waiting) {
@@ -186,10 +200,9 @@ void wait_as(Lane& lane, Waiting waiting) {
 
 void report_divergence(Lane& lane, const Site& site) {
   const Warp& warp = *lane.warp;
-  const bool operations = warp.collective == Collective::operations;
   report(lane, ReportKind::divergence, site,
          fmt::format("lanes {:#010x} of the warp are at another collective, at {}", warp.arrived,
-                     site_name(operations ? warp.matrices.last_site() : warp.collective_site)));
+                     site_name(warp.collective_site)));
   abandon(lane);
 }
 

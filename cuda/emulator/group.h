@@ -53,13 +53,14 @@ class Group {
 [[noreturn]] void abandon(Lane& lane);
 void abandon_block(Block& block);
 
-// All lanes of the warp meet at a collective; true for the last, who acts for all before the others
-// go on.
-template <class Act>
-void meet_warp(Lane& lane, Collective collective, const Site& site, Act act);
-
-// The warp's recorded operations are done when this returns.
+// The lane records no further matrix operation until those recorded are done: the last lane of the
+// warp to stop does them. settle waits for that.
+void stop_recorded(Lane& lane);
 void settle_recorded(Lane& lane);
+[[gnu::always_inline]] inline void stop(Lane& lane) {
+  if (lane.recorded != 0) [[unlikely]]
+    stop_recorded(lane);
+}
 [[gnu::always_inline]] inline void settle(Lane& lane) {
   if (lane.recorded != 0) [[unlikely]]
     settle_recorded(lane);
@@ -70,8 +71,11 @@ void wait_as(Lane& lane, Waiting waiting);
 // The lane's collective does not fit that of the others.
 [[noreturn]] void report_divergence(Lane& lane, const Site& site);
 
+// All lanes of the warp meet at a collective, after what they have recorded; the last one acts for
+// all before the others go on.
 template <class Act>
 void meet_warp(Lane& lane, Collective collective, const Site& site, Act act) {
+  stop(lane);
   Warp& warp = *lane.warp;
   if (warp.arrived == 0) {
     warp.collective = collective;
@@ -80,11 +84,9 @@ void meet_warp(Lane& lane, Collective collective, const Site& site, Act act) {
     report_divergence(lane, site);
   }
   warp.arrived |= 1u << lane.index;
-  if (warp.arrived != ~0u)
-    return wait_as(lane, {collective == Collective::operations ? Waiting::For::operations
-                                                               : Waiting::For::collective,
-                          site, 0, 0});
+  if (warp.arrived != ~0u) return wait_as(lane, {Waiting::For::collective, site, 0, 0});
   warp.arrived = 0;
+  if (warp.matrices.recorded() != 0) warp.matrices.execute(lane);  // some lanes have not: reports
   act();
   warp.runnable = ~0u;
   warp.block->group->yield(lane);

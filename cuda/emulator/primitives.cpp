@@ -17,13 +17,19 @@ struct Call {
   std::uint32_t amount = 0;
 };
 
-Call call(const Lane& lane, Primitive primitive, const Site& site) {
+Call observe(const Lane& lane, Primitive primitive, const Site& site) {
   const Launch& launch = *lane.warp->block->launch;
   if (launch.call_sites != nullptr) launch.call_sites->add(primitive, site);
-  if (launch.mutations != nullptr) [[unlikely]]
+  if (launch.mutations != nullptr)
     for (const Mutation& mutation : *launch.mutations)
       if (mutation.applies(primitive, site))
         return {mutation.amount != 0, static_cast<std::uint32_t>(mutation.amount)};
+  return {};
+}
+
+inline Call call(const Lane& lane, Primitive primitive, const Site& site) {
+  if (lane.warp->block->observed) [[unlikely]]
+    return observe(lane, primitive, site);
   return {};
 }
 
@@ -31,16 +37,14 @@ alignas(16) constexpr std::byte kZeros[kMostZeros] = {};
 
 }  // namespace
 
-std::byte* shared_base(std::size_t layout_bytes) {
+void require_shared(std::size_t layout_bytes) {
   Lane& lane = *current_lane;
   SharedMemory& shared = lane.warp->block->shared;
-  if (layout_bytes > shared.size()) {
-    report_shared(lane, ReportKind::out_of_bounds, shared.size(), {},
-                  fmt::format("the kernel's layout needs {} bytes, the launch gives {}",
-                              layout_bytes, shared.size()));
-    abandon(lane);
-  }
-  return shared.data();
+  if (layout_bytes <= shared.size()) return;
+  report_shared(lane, ReportKind::out_of_bounds, shared.size(), {},
+                fmt::format("the kernel's layout needs {} bytes, the launch gives {}", layout_bytes,
+                            shared.size()));
+  abandon(lane);
 }
 
 void read_shared(std::uint32_t from, void* to, std::uint32_t bytes, const Site& site) {
@@ -75,14 +79,12 @@ const std::byte* zeros() { return kZeros; }
 void sync_warp(const Site& site) {
   Lane& lane = *current_lane;
   if (!call(lane, Primitive::sync_warp, site).happens) return;
-  settle(lane);
   meet_warp(lane, Collective::sync, site, [&] { lane.warp->meet(); });
 }
 
 std::uint32_t shuffle(std::uint32_t value, std::uint32_t from_lane, const Site& site) {
   Lane& lane = *current_lane;
   Warp& warp = *lane.warp;
-  settle(lane);
   warp.value[lane.index] = value;
   warp.from[lane.index] = from_lane % kWarpLanes;
   meet_warp(lane, Collective::shuffle, site, [&] {
@@ -94,7 +96,6 @@ std::uint32_t shuffle(std::uint32_t value, std::uint32_t from_lane, const Site& 
 std::uint32_t ballot(bool condition, const Site& site) {
   Lane& lane = *current_lane;
   Warp& warp = *lane.warp;
-  settle(lane);
   warp.value[lane.index] = condition ? 1 : 0;
   meet_warp(lane, Collective::ballot, site, [&] {
     std::uint32_t bits = 0;
@@ -106,7 +107,6 @@ std::uint32_t ballot(bool condition, const Site& site) {
 
 void change_registers(const Site& site) {
   Lane& lane = *current_lane;
-  settle(lane);
   meet_warp(lane, Collective::registers, site, [] {});
 }
 

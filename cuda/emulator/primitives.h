@@ -11,7 +11,8 @@
 namespace mlacheck::emulator {
 
 // Memory. Data of accesses that must not be made reads as 0xff bytes, and is not written.
-std::byte* shared_base(std::size_t layout_bytes);
+void require_shared(std::size_t layout_bytes);
+inline std::byte* shared_base() { return current_lane->warp->block->shared.data(); }
 void read_shared(std::uint32_t from, void* to, std::uint32_t bytes, const Site& site);
 void write_shared(std::uint32_t to, const void* from, std::uint32_t bytes, const Site& site);
 void read_global(const void* from, void* to, std::uint32_t bytes, const Site& site);

@@ -30,9 +30,10 @@ void SharedMemory::reset(std::uint32_t bytes, int warps) {
   parts_.assign(granules, 0);
 }
 
-bool SharedMemory::allowed(Lane& lane, std::uint32_t address, std::uint32_t bytes, const Site& site,
-                           const char* what) {
-  if (address % bytes == 0 && std::uint64_t{address} + bytes <= size_) [[likely]]
+inline bool SharedMemory::allowed(Lane& lane, std::uint32_t address, std::uint32_t bytes,
+                                  const Site& site, const char* what) {
+  // A power of two.
+  if ((address & (bytes - 1)) == 0 && std::uint64_t{address} + bytes <= size_) [[likely]]
     return true;
   const bool misaligned = address % bytes != 0;
   report_shared(lane, misaligned ? ReportKind::misaligned : ReportKind::out_of_bounds, address,

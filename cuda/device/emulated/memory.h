@@ -7,13 +7,14 @@ namespace mlacheck::device {
 template <class Layout>
 inline Layout& shared_memory() {
   static_assert(sizeof(Layout) <= kSharedMemoryLimit && alignof(Layout) <= 128);
-  return *reinterpret_cast<Layout*>(emulator::shared_base(sizeof(Layout)));
+  emulator::require_shared(sizeof(Layout));
+  return *reinterpret_cast<Layout*>(emulator::shared_base());
 }
 
 template <class T>
 inline SharedPointer<T> shared(T& object) {
   const auto* address = reinterpret_cast<const std::byte*>(&object);
-  return {static_cast<std::uint32_t>(address - emulator::shared_base(0))};
+  return {static_cast<std::uint32_t>(address - emulator::shared_base())};
 }
 
 template <class T>
