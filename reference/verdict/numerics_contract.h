@@ -39,24 +39,21 @@ enum class NanScores { never_selected, selected_first };
 // only.
 struct NumericsContract {
   // Sparse attention: what sets the width of the interval.
-  Accumulation qk = {};          // query-key products over qk_dim
-  Accumulation pv = {};          // weight-value products over the keys
-  Accumulation weight_sum = {};  // of the softmax weights
-  std::int32_t tile =
-      0;  // keys between two rescales by a new maximum; 0: one maximum, never rescaled
-  double exp_error = 0x1p-22;  // relative
-  double exp_underflow =
-      0x1p-126;                // a weight below this (of the row's largest) may be flushed to 0
-  double log_error = 0x1p-22;  // of ln l, relative to 1 + |ln l|
-  DType weight_dtype = DType::f32;    // weights round to this before the value product ...
-  double weight_scale = 1;            // ... when multiplied by this (a power of two)
-  bool weights_normalised = false;    // ... after the division by their sum, not before
+  Accumulation qk = {};             // query-key products over qk_dim
+  Accumulation pv = {};             // weight-value products over the keys
+  Accumulation weight_sum = {};     // of the softmax weights
+  std::int32_t tile = 0;            // keys between two rescales by a new maximum; 0: never rescaled
+  double exp_error = 0x1p-22;       // relative
+  double exp_underflow = 0x1p-126;  // a weight below this, of the largest, may be flushed to 0
+  double log_error = 0x1p-22;       // of ln l, relative to 1 + |ln l|
+  DType weight_dtype = DType::f32;  // weights round to this before the value product ...
+  double weight_scale = 1;          // ... when multiplied by this (a power of two)
+  bool weights_normalised = false;  // ... after the division by their sum, not before
   bool sums_rounded_weights = false;  // the sum of weights adds the rounded ones
   std::int32_t max_splits = 1;        // partial results of a row that are merged; 1: none
   DType partial_dtype = DType::f32;   // of stored partials
-  double max_headroom =
-      0;  // log2 by which a weight may exceed 1, because the maximum is raised lazily
-  bool flushes_subnormals = false;  // fp32 results below 2^-126 become 0
+  double max_headroom = 0;            // log2 by which a weight may exceed 1: a lazy maximum
+  bool flushes_subnormals = false;    // fp32 results below 2^-126 become 0
   DType out_dtype = DType::bf16;
 
   // Sparse attention: conventions.

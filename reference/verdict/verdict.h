@@ -52,8 +52,8 @@ struct Finding {
   double ratio_p999 = 0;  // 99.9 % of the elements used no more
   std::int64_t max_ulp = 0;
   double max_abs = 0;
-  double cosine =
-      0;  // 1 - 2 <x, y> / (|x|^2 + |y|^2) over finite pairs: for comparison with others only
+  // 1 - 2 <x, y> / (|x|^2 + |y|^2) over finite pairs: for comparison with others only
+  double cosine = 0;
 };
 
 // One line for humans: everything but status and stage; and with them.
