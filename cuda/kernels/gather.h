@@ -1,0 +1,89 @@
+#pragma once
+
+#include <type_traits>
+
+#include "cuda/device/barrier.h"
+#include "cuda/device/warp.h"
+#include "cuda/kernels/sparse_attention_arguments.h"
+
+namespace mlacheck::kernels {
+
+MLACHECK_DEVICE_FN const std::byte* row_address(const SparseAttentionArguments& a,
+                                                std::uint32_t slot) {
+  const std::uint32_t page = a.page_size.quotient(slot);
+  return a.kv + std::int64_t{page} * a.page_stride +
+         std::int64_t{slot - page * a.page_size.divisor()} * a.row_stride;
+}
+
+// The gather: kWarps warps copy the rows of every tile of the block's items, in order, into the ring
+// of tiles in shared memory; a lane copies a row. An absent entry, and one past the end of the row,
+// becomes a row of zeros and a 0 in the mask, so nothing of it can reach a result. Of `Shared`:
+//
+//   rows[stage][row]       kRowPitch bytes each
+//   masks[stage][warp]     bit i: row i of the warp's rows is present
+//   rows_arrived[stage]    counts one arrival a warp, and the bytes
+//   rows_consumed[stage]   the readers' arrivals
+template <class Shared, int kWarps>
+class Gather {
+  static constexpr unsigned kRows = kTileRows / kWarps;  // of a tile, a warp
+  static constexpr unsigned kStages = std::extent_v<decltype(Shared::rows)>;
+
+ public:
+  MLACHECK_DEVICE_FN Gather(const SparseAttentionArguments& arguments, Shared& shared,
+                            unsigned warp)
+      : a_(arguments),
+        s_(shared),
+        warp_(warp),
+        lane_(device::lane_index()),
+        row_(warp * kRows + lane_ % kRows) {}
+
+  // A row's index is loaded one tile ahead: the load takes longer than the copy of a tile.
+  MLACHECK_DEVICE_FN void run() {
+    std::int32_t slot = -1;
+    bool pending = false;
+    for_each_item(a_, [&](const Item& item) {
+      const std::int32_t* indices = a_.indices + std::int64_t{item.token} * a_.index_stride;
+      MLACHECK_ROLLED
+      for (std::int32_t tile = item.begin; tile < item.end; tile += kTileRows) {
+        const std::int32_t entry = tile + static_cast<std::int32_t>(row_);
+        const std::int32_t next = entry < item.end ? device::load_constant(indices + entry) : -1;
+        if (pending) copy(slot);
+        slot = next;
+        pending = true;
+      }
+    });
+    if (pending) copy(slot);
+  }
+
+ private:
+  MLACHECK_DEVICE_FN void copy(std::int32_t slot) {
+    const bool present = static_cast<std::uint32_t>(slot) < a_.slots;
+    const unsigned mask = device::ballot(present);
+    device::wait(device::shared(s_.rows_consumed[stage_]), parity_ ^ 1);
+    if (lane_ == 0) {
+      device::store(device::shared(s_.masks[stage_][warp_]),
+                    static_cast<std::uint8_t>(mask & ((1u << kRows) - 1)));
+      device::arrive_expecting(device::shared(s_.rows_arrived[stage_]), kRows * kRowBytes);
+    }
+    device::sync_warp();
+    if (lane_ < kRows)
+      device::copy_bulk(
+          device::shared(s_.rows[stage_][row_][0]),
+          present ? row_address(a_, static_cast<std::uint32_t>(slot)) : device::zeros(), kRowBytes,
+          device::shared(s_.rows_arrived[stage_]));
+    if (++stage_ == kStages) {
+      stage_ = 0;
+      parity_ ^= 1;
+    }
+  }
+
+  const SparseAttentionArguments& a_;
+  Shared& s_;
+  unsigned warp_;
+  unsigned lane_;
+  unsigned row_;
+  unsigned stage_ = 0;
+  unsigned parity_ = 0;
+};
+
+}  // namespace mlacheck::kernels

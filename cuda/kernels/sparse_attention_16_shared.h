@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/device/barrier.h"
+#include "cuda/device/matrix.h"
+#include "cuda/kernels/online_softmax.h"
+
+namespace mlacheck::kernels {
+
+// The shared memory of sparse_attention_16, and the barriers at which its roles meet.
+struct SparseAttention16 {
+  static constexpr int kHeads = 16;
+  static constexpr int kThreads = 256;
+  static constexpr int kStages = 5;
+  static constexpr int kSlots = 3;
+  static constexpr int kScoreWarps = 2;
+  static constexpr int kValueWarps = 4;
+  static constexpr int kGatherWarps = 2;
+  static constexpr int kSteps = kQkDim / kScoreWarps / 16;  // of 16 dims of a score warp
+
+  // What the score warps tell the value warps after a tile, and after a chunk.
+  struct Weights {
+    device::Words2 fragment[kScoreWarps][32];  // of 8 heads, half of A
+    float rescale[kHeads];
+    device::Words2 rescaled;  // of 8 heads each: whether rescale is set
+  };
+  struct ChunkEnd {
+    FoldWeights fold_weights[kHeads];
+    float factor[kHeads];  // of the output, at the end of the row
+  };
+  struct Shared {
+    std::byte rows[kStages][kTileRows][kRowPitch];  // 93,440 bytes
+    device::Floats4 exchange[2][kScoreWarps][32];   // 2,048: partial, for the other score warp
+    Weights weights[kSlots];                        // 1,776
+    ChunkEnd chunk_end;                             // 192
+    device::Barrier rows_arrived[kStages];
+    device::Barrier rows_consumed[kStages];
+    device::Barrier weights_written[kSlots];
+    device::Barrier weights_read[kSlots];
+    device::Barrier chunk_written;
+    device::Barrier chunk_read;
+    std::uint8_t masks[kStages][kGatherWarps];
+  };
+  static_assert(sizeof(Shared) <= device::kSharedMemoryLimit);
+
+  MLACHECK_DEVICE_FN static void initialise_barriers(Shared& s) {
+    MLACHECK_UNROLL
+    for (int i = 0; i < kStages; ++i) {
+      device::initialise(device::shared(s.rows_arrived[i]), kGatherWarps);
+      device::initialise(device::shared(s.rows_consumed[i]), kValueWarps);
+    }
+    MLACHECK_UNROLL
+    for (int i = 0; i < kSlots; ++i) {
+      device::initialise(device::shared(s.weights_written[i]), kScoreWarps);
+      device::initialise(device::shared(s.weights_read[i]), kValueWarps);
+    }
+    device::initialise(device::shared(s.chunk_written), kScoreWarps);
+    device::initialise(device::shared(s.chunk_read), kValueWarps);
+    device::publish_barriers();
+  }
+};
+
+// Position n of a ring of `kSize` places, and the parity of its round.
+template <unsigned kSize>
+struct RingPosition {
+  unsigned place = 0;
+  unsigned parity = 0;
+
+  MLACHECK_DEVICE_FN void advance() {
+    if (++place == kSize) {
+      place = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+}  // namespace mlacheck::kernels

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/device/barrier.h"
+#include "cuda/device/matrix.h"
+#include "cuda/kernels/online_softmax.h"
+
+namespace mlacheck::kernels {
+
+// The shared memory of sparse_attention_64, and the barriers at which its roles meet.
+struct SparseAttention64 {
+  static constexpr int kHeads = 64;
+  static constexpr int kThreads = 512;
+  static constexpr int kStages = 4;
+  static constexpr int kMathWarps = 8;
+  static constexpr int kSlices = 4;                     // of the 576 dims
+  static constexpr int kSteps = kQkDim / kSlices / 16;  // of 16 dims in a slice
+
+  struct Weights {
+    device::Words4 fragment[4][32];  // of 16 heads, as A
+    float rescale[kHeads];
+    device::Words4 rescaled;  // of 16 heads each: whether rescale is set
+  };
+  struct Shared {
+    std::byte rows[kStages][kTileRows][kRowPitch];  // 74,752 bytes
+    device::Floats4 scores[4][kSlices][2][32];      // 16,384: partial, of 16 heads x 8 rows
+    Weights weights[2];                             // 4,640
+    device::Words4 last_q[kMathWarps][32];          // 4,096
+    FoldWeights fold_weights[kHeads];               // 512
+    float max[kHeads];                              // of the row's chunks so far: see HeadState
+    float sum[kHeads];  // at the end of the row, the factor of its output instead
+    float largest[kHeads];
+    device::Barrier rows_arrived[kStages];
+    device::Barrier rows_consumed[kStages];
+    device::Barrier weights_written[2];
+    device::Barrier weights_read[2];
+    device::Barrier scores_written[2];  // of 32 heads
+    device::Barrier scores_read[2];
+    device::Barrier chunk_written;
+    device::Barrier chunk_read;
+    std::uint8_t masks[kStages][4];  // a byte of each gather warp
+  };
+  static_assert(sizeof(Shared) <= device::kSharedMemoryLimit);
+
+  MLACHECK_DEVICE_FN static void initialise_barriers(Shared& s) {
+    MLACHECK_UNROLL
+    for (int i = 0; i < kStages; ++i) {
+      device::initialise(device::shared(s.rows_arrived[i]), 4);
+      device::initialise(device::shared(s.rows_consumed[i]), kMathWarps);
+    }
+    MLACHECK_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      device::initialise(device::shared(s.weights_written[i]), 4);
+      device::initialise(device::shared(s.weights_read[i]), kMathWarps);
+      device::initialise(device::shared(s.scores_written[i]), 4);
+      device::initialise(device::shared(s.scores_read[i]), 2);
+    }
+    device::initialise(device::shared(s.chunk_written), 4);
+    device::initialise(device::shared(s.chunk_read), kMathWarps);
+    device::publish_barriers();
+  }
+};
+
+}  // namespace mlacheck::kernels
