@@ -12,10 +12,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "cuda/plugin/device_memory.h"
 #include "cuda/plugin/kernel_library.h"
 
 namespace mlacheck {
@@ -59,40 +62,62 @@ mlacheck_tensors addresses(std::byte* block, const CallHeader& header) {
   return t;
 }
 
-// The workspace, poisoned and between guards of its own.
-class Workspace {
+// What a kernel is given: the call's block and a workspace, poisoned and between guards of its own,
+// in the memory that it wants.
+class CallMemory {
  public:
-  explicit Workspace(std::uint64_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard + 256) {
-    std::fill(memory_.begin(), memory_.end(), kByte);
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data()) + kGuard;
-    start_ = memory_.data() + kGuard + (256 - address % 256) % 256;
+  CallMemory(std::span<std::byte> block, std::uint64_t workspace_bytes, bool on_device)
+      : block_(block),
+        workspace_bytes_(workspace_bytes),
+        workspace_(workspace_bytes + 2 * kGuard + 256, kByte) {
+    if (!on_device) return;
+    device_block_.emplace(block.size()).copy_from(block);
+    device_workspace_.emplace(workspace_.size()).copy_from(workspace_);
   }
-  void* data() { return start_; }
-  bool overrun() const {
-    const std::byte* begin = memory_.data();
-    const std::byte* start = start_;
+
+  std::byte* block() const { return device_block_ ? device_block_->data() : block_.data(); }
+  std::byte* workspace() {
+    std::byte* start = device_workspace_ ? device_workspace_->data() : workspace_.data();
+    const auto address = reinterpret_cast<std::uintptr_t>(start) + kGuard;
+    offset_ = kGuard + (256 - address % 256) % 256;
+    return start + offset_;
+  }
+  // The kernel's outputs and what else it wrote, into the block in host memory, but for the header.
+  void fetch() {
+    if (!device_block_) return;
+    synchronise_device();
+    std::vector<std::byte> header(sizeof(CallHeader));
+    std::copy_n(block_.begin(), header.size(), header.begin());
+    device_block_->copy_to(block_);
+    std::copy(header.begin(), header.end(), block_.begin());
+    device_workspace_->copy_to(workspace_);
+  }
+  bool workspace_overrun() const {
+    const std::byte* begin = workspace_.data();
     const auto written = [](std::byte b) { return b != kByte; };
-    return std::any_of(begin, start, written) ||
-           std::any_of(start + bytes_, begin + memory_.size(), written);
+    return std::any_of(begin, begin + offset_, written) ||
+           std::any_of(begin + offset_ + workspace_bytes_, begin + workspace_.size(), written);
   }
 
  private:
   static constexpr std::size_t kGuard = 4096;
   static constexpr std::byte kByte{0xff};
-  std::uint64_t bytes_;
-  std::vector<std::byte> memory_;
-  std::byte* start_;
+  std::span<std::byte> block_;
+  std::uint64_t workspace_bytes_;
+  std::vector<std::byte> workspace_;
+  std::size_t offset_ = 0;
+  std::optional<DeviceBuffer> device_block_, device_workspace_;
 };
 
 constexpr std::uint64_t kLargestWorkspace = std::uint64_t{1} << 34;
 
-CallStatus make_call(std::byte* block, CallHeader& header, const std::filesystem::path& path,
-                     const std::string& name, WorkerTask task) {
+CallStatus make_call(std::span<std::byte> block, CallHeader& header,
+                     const std::filesystem::path& path, const std::string& name, WorkerTask task) {
   const KernelLibrary library = KernelLibrary::open(path);
   const mlacheck_kernel& kernel = library.kernel(name);
   const std::size_t room = sizeof(header.message);
-  if (task == WorkerTask::run && kernel.memory == MLACHECK_DEVICE) {
-    set_message(header, "wants device memory, and this build of mlacheck drives no GPU");
+  if (task == WorkerTask::run && kernel.memory == MLACHECK_DEVICE && !find_gpu()) {
+    set_message(header, "wants device memory, and there is no GPU here");
     return CallStatus::refused;
   }
   if (kernel.supports(&header.problem, header.message, room) == 0) return CallStatus::refused;
@@ -108,14 +133,15 @@ CallStatus make_call(std::byte* block, CallHeader& header, const std::filesystem
                                     workspace_bytes, kLargestWorkspace));
     return CallStatus::failed;
   }
-  Workspace workspace(workspace_bytes);
-  const mlacheck_tensors tensors = addresses(block, header);
+  CallMemory memory(block, workspace_bytes, kernel.memory == MLACHECK_DEVICE);
+  const mlacheck_tensors tensors = addresses(memory.block(), header);
   const auto begin = Clock::now();
-  const int result = kernel.run(&header.problem, &tensors, workspace.data(), workspace_bytes,
+  const int result = kernel.run(&header.problem, &tensors, memory.workspace(), workspace_bytes,
                                 nullptr, header.message, room);
+  memory.fetch();
   header.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   if (result != 0) return CallStatus::failed;
-  if (workspace.overrun()) {
+  if (memory.workspace_overrun()) {
     set_message(header, fmt::format("wrote outside its workspace of {} bytes", workspace_bytes));
     return CallStatus::failed;
   }
@@ -206,7 +232,8 @@ int serve_call(int file_descriptor, const std::filesystem::path& library, const 
 
   auto& header = *static_cast<CallHeader*>(block);
   try {
-    header.status = make_call(static_cast<std::byte*>(block), header, library, kernel, task);
+    header.status =
+        make_call({static_cast<std::byte*>(block), bytes}, header, library, kernel, task);
   } catch (const std::exception& error) {
     set_message(header, error.what());
     header.status = CallStatus::failed;
