@@ -38,8 +38,9 @@ StackPool::~StackPool() { munmap(memory_, stacks_ * bytes_); }
 
 void StackPool::prepare(Fiber& fiber, std::size_t i, std::function<void()> body) {
   std::memcpy(bottom(i), kCanary, sizeof kCanary);
-  // Frames of all threads at the same place of their page would share cache sets.
-  const std::size_t offset = i % 32 * 192;
+  // Frames of all threads at the same place of their page would share cache sets. The gap also
+  // spares this thread's frames when the one above overflows a little.
+  const std::size_t offset = 1024 + i % 32 * 192;
   fiber.stack = bottom(i);
   fiber.stack_bytes = bytes_;
   fiber.handle = boost::context::fiber(

@@ -49,12 +49,15 @@ Group::Group(std::uint32_t blocks, std::uint32_t warps, std::size_t stack_bytes)
 Group::~Group() {
   resident_ = 0;
   for (auto& block : blocks_)
-    for (Warp& warp : block->warps)
-      for (Lane& lane : warp.lanes) switch_fiber(main_, lane.fiber);
+    if (overflowed_)  // the frames to return through may be gone
+      (void)block.release();
+    else
+      for (Warp& warp : block->warps)
+        for (Lane& lane : warp.lanes) switch_fiber(main_, lane.fiber);
 }
 
 bool Group::fits(std::uint32_t blocks, std::uint32_t warps, std::size_t stack_bytes) const {
-  return blocks <= blocks_.size() && warps <= warps_ && stack_bytes == stack_bytes_;
+  return !overflowed_ && blocks <= blocks_.size() && warps <= warps_ && stack_bytes == stack_bytes_;
 }
 
 std::vector<BlockResult> Group::run(const Launch& launch, std::uint64_t first,
@@ -85,9 +88,11 @@ std::vector<BlockResult> Group::run(const Launch& launch, std::uint64_t first,
     Block& block = *blocks_[i];
     const std::size_t first_stack = std::size_t{i} * warps_ * kWarpLanes;
     for (std::uint32_t t = 0; t < launch.threads; ++t)
-      if (!stacks_.intact(first_stack + t))
+      if (!stacks_.intact(first_stack + t)) {
+        overflowed_ = true;
         report(block.warps[t / kWarpLanes].lanes[t % kWarpLanes], ReportKind::stack_overflow, {},
                fmt::format("the thread needs more than {} bytes of stack", stack_bytes_));
+      }
     results[i] = {block.reports, block.global.take(block)};
   }
   return results;

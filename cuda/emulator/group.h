@@ -46,6 +46,7 @@ class Group {
   std::vector<std::unique_ptr<Block>> blocks_;
   std::uint32_t resident_ = 0;
   std::uint64_t random_ = 1;
+  bool overflowed_ = false;
   Fiber main_;
 };
 
