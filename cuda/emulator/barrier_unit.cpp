@@ -161,6 +161,7 @@ void BarrierUnit::arrive(Lane& lane, std::uint32_t address, std::uint32_t bytes,
   ++lane.warp->time;
   --barrier.outstanding;
   complete_if_done(lane, barrier, site);
+  if (lane.warp->block->abandoned) throw Abandoned{};
 }
 
 void BarrierUnit::complete_if_done(Lane& lane, Mbarrier& barrier, const Site& site) {

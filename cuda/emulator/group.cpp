@@ -119,10 +119,12 @@ void Group::thread_body(Lane& lane) {
 }
 
 Lane* Group::next(Warp* preferred) {
-  const auto lane_of = [](Warp& warp) {
-    return &warp.lanes[pick(warp.runnable, warp.block->next_random())];
+  // What a given up block still completes may wake threads that have ended.
+  const auto ready_lanes = [](const Warp& warp) { return warp.runnable & warp.live; };
+  const auto lane_of = [&](Warp& warp) {
+    return &warp.lanes[pick(ready_lanes(warp), warp.block->next_random())];
   };
-  if (preferred != nullptr && preferred->runnable != 0) return lane_of(*preferred);
+  if (preferred != nullptr && ready_lanes(*preferred) != 0) return lane_of(*preferred);
   for (;;) {
     random_ = mixed(random_);
     bool any_live = false;
@@ -132,7 +134,7 @@ Lane* Group::next(Warp* preferred) {
       any_live = any_live || block.live != 0;
       std::uint32_t ready = 0;
       for (std::uint32_t w = 0; w < block.warp_count; ++w)
-        ready |= (block.warps[w].runnable != 0 ? 1u : 0u) << w;
+        ready |= (ready_lanes(block.warps[w]) != 0 ? 1u : 0u) << w;
       if (ready != 0) return lane_of(block.warps[pick(ready, block.next_random())]);
     }
     if (!any_live) return nullptr;
