@@ -115,8 +115,8 @@ void BarrierUnit::publish(Lane& lane) {
     if (barrier.initialiser == &lane) barrier.published = true;
 }
 
-BarrierUnit::Mbarrier* BarrierUnit::find(Lane& lane, std::uint32_t address, const Site& site,
-                                         bool by_copy) {
+inline BarrierUnit::Mbarrier* BarrierUnit::find(Lane& lane, std::uint32_t address, const Site& site,
+                                                bool by_copy) {
   const std::size_t word = address / sizeof(std::uint64_t);
   if (address % sizeof(std::uint64_t) != 0 || word >= at_.size() || at_[word] == 0) {
     report_shared(lane, ReportKind::barrier_misuse, address, site,
@@ -157,7 +157,7 @@ void BarrierUnit::arrive(Lane& lane, std::uint32_t address, std::uint32_t bytes,
     report_shared(lane, ReportKind::barrier_misuse, address, site,
                   fmt::format("the thread arrives twice in phase {}", barrier.phase));
   barrier.arrived[lane.thread()] = true;
-  barrier.gathered.join(lane.warp->released_by(lane));
+  lane.warp->release_by(lane, barrier.gathered);
   ++lane.warp->time;
   --barrier.outstanding;
   complete_if_done(lane, barrier, site);
@@ -218,6 +218,9 @@ void BarrierUnit::copy(Lane& lane, std::uint32_t to, const void* from, std::uint
   if (!access_global(lane, from, bytes, false, site)) abandon(lane);
   block.shared.begin_copy(lane, to, bytes, kFirstBarrierAgent + static_cast<int>(index_of(barrier)),
                           static_cast<std::int32_t>(barrier.phase) + 1, site);
+  constexpr std::uint32_t kCacheLine = 64;
+  for (std::uint32_t i = 0; i < bytes; i += kCacheLine)
+    __builtin_prefetch(static_cast<const std::byte*>(from) + i);
   ++barrier.in_flight;
   copies_.push_back({&lane, to, from, bytes, index_of(barrier), site});
 }

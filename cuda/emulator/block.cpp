@@ -38,11 +38,10 @@ void Warp::meet() {
   past.partial &= ~(1u << index);
 }
 
-VectorClock Warp::released_by(const Lane& lane) const {
-  VectorClock clock = past;
+void Warp::release_by(const Lane& lane, VectorClock& clock) const {
+  clock.join(past);
   if ((ahead_lanes >> lane.index & 1u) != 0) clock.join(ahead);
   clock.add_lanes(static_cast<int>(index), 1u << lane.index, time);
-  return clock;
 }
 
 void Warp::acquire(const Lane& lane, const VectorClock& clock, std::uint64_t phase) {

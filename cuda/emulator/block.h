@@ -33,7 +33,7 @@ struct Waiting {
 };
 
 // A CUDA thread.
-struct Lane {
+struct alignas(64) Lane {
   Warp* warp = nullptr;
   std::uint32_t index = 0;     // in the warp
   std::uint32_t recorded = 0;  // matrix operations that it has recorded and the warp not executed
@@ -53,8 +53,10 @@ enum class Collective : std::uint8_t { none, sync, shuffle, ballot, registers };
 struct alignas(64) Warp {
   Block* block = nullptr;
   std::uint32_t index = 0;
-  std::uint32_t live = 0;      // lanes that have not ended
-  std::uint32_t runnable = 0;  // lanes that wait for nothing
+  std::uint32_t live = 0;               // lanes that have not ended
+  std::uint32_t runnable = 0;           // lanes that wait for nothing
+  std::uint32_t planned = 0;            // the lane that is to run after the running one
+  const char* parked[kWarpLanes] = {};  // where the stacks of lanes that do not run end
 
   std::uint32_t stopped = 0;   // lanes that wait, somewhere, for what they have recorded
   std::uint32_t settling = 0;  // and for nothing else
@@ -83,8 +85,8 @@ struct alignas(64) Warp {
   void reset();
   // All lanes have met: what each did and saw, all have seen.
   void meet();
-  // What a lane has done and seen.
-  VectorClock released_by(const Lane& lane) const;
+  // Adds what a lane has done and seen.
+  void release_by(const Lane& lane, VectorClock& clock) const;
   // A lane sees what a phase of an mbarrier has made visible; `phase` names it uniquely.
   void acquire(const Lane& lane, const VectorClock& clock, std::uint64_t phase);
 };

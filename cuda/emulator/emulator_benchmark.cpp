@@ -23,13 +23,14 @@ using namespace device;  // NOLINT: a kernel's own names
 constexpr unsigned kRows = 64;      // of A and C
 constexpr unsigned kColumns = 256;  // of B and C
 constexpr unsigned kK = 2048;
-constexpr unsigned kStepK = 32;  // of a tile
+constexpr unsigned kStride = kK + 8;  // of A and B
+constexpr unsigned kStepK = 64;       // of a tile
 constexpr unsigned kPitch = kStepK + 8;
 constexpr unsigned kStages = 2;
 
 struct Arguments {
-  const std::uint16_t* a;  // [64][2048]
-  const std::uint16_t* b;  // [256][2048]: B transposed
+  const std::uint16_t* a;  // [64][kStride]
+  const std::uint16_t* b;  // [256][kStride]: B transposed
   float* c;                // [64][256]
 };
 
@@ -46,7 +47,7 @@ void multiply(Arguments arguments) {
   const unsigned thread = thread_index(), lane = lane_index(), warp = warp_index();
   if (thread == 0) {
     for (unsigned i = 0; i < kStages; ++i) {
-      initialise(shared(s.full[i]), kRows + kColumns);
+      initialise(shared(s.full[i]), (kRows + kColumns) / 32);
       initialise(shared(s.empty[i]), 16);
     }
     publish_barriers();
@@ -61,9 +62,10 @@ void multiply(Arguments arguments) {
       wait(shared(s.empty[stage]), (step / kStages & 1) ^ 1);
       const bool of_a = thread < kRows;
       const unsigned r = of_a ? thread : thread - kRows;
-      arrive_expecting(shared(s.full[stage]), kStepK * 2);
+      if (lane == 0) arrive_expecting(shared(s.full[stage]), 32 * kStepK * 2);
+      sync_warp();
       copy_bulk(shared(of_a ? s.a[stage][r][0] : s.b[stage][r][0]).as<std::byte>(),
-                (of_a ? arguments.a : arguments.b) + r * kK + step * kStepK, kStepK * 2,
+                (of_a ? arguments.a : arguments.b) + r * kStride + step * kStepK, kStepK * 2,
                 shared(s.full[stage]));
     }
     if (step == 0) continue;
@@ -98,8 +100,8 @@ void gemm(benchmark::State& state) {
   state.SetLabel(std::string(name_of(isa)));
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  std::vector<std::uint16_t> a(kRows * kK);
-  std::vector<std::uint16_t> b(kColumns * kK);
+  std::vector<std::uint16_t> a(kRows * kStride);
+  std::vector<std::uint16_t> b(kColumns * kStride);
   for (auto* values : {&a, &b})
     for (std::uint16_t& x : *values) x = to_f16(normal(random)).bits;
   std::vector<float> c(kRows * kColumns);

@@ -22,6 +22,13 @@ std::uint32_t pick(std::uint32_t mask, std::uint32_t random) {
   return (static_cast<std::uint32_t>(__builtin_ctz(rotated)) + r) & 31u;
 }
 
+// Asks for what a switch to the lane will read.
+void prefetch(const Lane& lane, const char* parked) {
+  __builtin_prefetch(&lane);
+  __builtin_prefetch(&lane.fiber);
+  for (int offset = -128; offset <= 192; offset += 64) __builtin_prefetch(parked + offset);
+}
+
 }  // namespace
 
 Group::Group(std::uint32_t blocks, std::uint32_t warps, std::size_t stack_bytes)
@@ -124,7 +131,18 @@ Lane* Group::next(Warp* preferred) {
   const auto lane_of = [&](Warp& warp) {
     return &warp.lanes[pick(ready_lanes(warp), warp.block->next_random())];
   };
-  if (preferred != nullptr && ready_lanes(*preferred) != 0) return lane_of(*preferred);
+  if (preferred != nullptr && ready_lanes(*preferred) != 0) {
+    const std::uint32_t ready = ready_lanes(*preferred);
+    const bool as_planned = (ready >> preferred->planned & 1u) != 0;
+    Lane& lane = as_planned ? preferred->lanes[preferred->planned] : *lane_of(*preferred);
+    // The next one's stack is far from the caches: it is asked for while this lane runs.
+    const std::uint32_t rest = ready & ~(1u << lane.index);
+    if (rest != 0) {
+      preferred->planned = pick(rest, preferred->block->next_random());
+      prefetch(preferred->lanes[preferred->planned], preferred->parked[preferred->planned]);
+    }
+    return &lane;
+  }
   for (;;) {
     random_ = mixed(random_);
     bool any_live = false;
@@ -152,14 +170,17 @@ Lane* Group::next(Warp* preferred) {
   }
 }
 
-void Group::go_on(Fiber& from, Lane* to) {
+[[gnu::always_inline]] inline void Group::go_on(Fiber& from, Lane* to) {
   Fiber& fiber = to == nullptr ? main_ : to->fiber;
   if (&fiber == &from) return;
   current_lane = to;
   switch_fiber(from, fiber);
 }
 
-void Group::block(Lane& lane) { go_on(lane.fiber, next(lane.warp)); }
+void Group::block(Lane& lane) {
+  lane.warp->parked[lane.index] = static_cast<const char*>(__builtin_frame_address(0));
+  go_on(lane.fiber, next(lane.warp));
+}
 
 void Group::yield(Lane& lane) {
   const std::uint32_t random = lane.warp->block->next_random();

@@ -170,9 +170,7 @@ void wait_for_previous_kernel(const Site& site) {
   lane.warp->acquire(lane, clock, ~std::uint64_t{0});
 }
 
-void require_registers(std::uint32_t alive, std::uint32_t most, const char* what) {
-  if (alive <= most) [[likely]]
-    return;
+void report_registers(std::uint32_t most, const char* what) {
   Lane& lane = *current_lane;
   report(lane, ReportKind::out_of_bounds, {},
          fmt::format("more than {} {} of a warp alive at one time", most, what));

@@ -39,6 +39,10 @@ void copy_bulk(std::uint32_t to, const void* from, std::uint32_t bytes, std::uin
 void wait_for_previous_kernel(const Site& site);
 
 // Matrix registers: each lane names them in the same order. Ends the block when there are too many.
-void require_registers(std::uint32_t alive, std::uint32_t most, const char* what);
+[[noreturn]] void report_registers(std::uint32_t most, const char* what);
+inline void require_registers(std::uint32_t alive, std::uint32_t most, const char* what) {
+  if (alive > most) [[unlikely]]
+    report_registers(most, what);
+}
 
 }  // namespace mlacheck::emulator

@@ -113,9 +113,9 @@ void SharedMemory::check_overwrite(std::size_t record, Lane& lane, std::uint32_t
     report_read(write, lane, address, site);
   const Stamp* reads = &reads_[record * static_cast<std::size_t>(warps_)];
   const VectorClock& past = lane.warp->past;
-  bool all_done = true;
-  for (int warp = 0; warp < warps_; ++warp) all_done &= reads[warp].time() <= past.all[warp];
-  if (all_done) [[likely]]
+  std::int32_t behind = 0;  // negative once one of them is
+  for (int warp = 0; warp < warps_; ++warp) behind |= past.all[warp] - reads[warp].time();
+  if (behind >= 0) [[likely]]
     return;
   for (int warp = 0; warp < warps_; ++warp)
     if (!lane.sees(warp, reads[warp]))
