@@ -26,6 +26,7 @@ std::uint32_t pick(std::uint32_t mask, std::uint32_t random) {
 void prefetch(const Lane& lane, const char* parked) {
   __builtin_prefetch(&lane);
   __builtin_prefetch(&lane.fiber);
+  if (parked == nullptr) return;  // it has not run yet
   for (int offset = -128; offset <= 192; offset += 64) __builtin_prefetch(parked + offset);
 }
 

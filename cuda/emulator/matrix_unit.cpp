@@ -16,7 +16,7 @@ constexpr Mma kBf16{DType::bf16, Lowering::hmma16_f25};
 template <class Register>
 void prepare(Register& x, MatrixOperation element) {
   if (x.prepared_for == element) return;
-  constexpr int kPairs = sizeof x.pairs / sizeof x.pairs[0][0];
+  constexpr int kPairs = sizeof x.pairs / sizeof(std::uint32_t);
   const auto& format = element == MatrixOperation::multiply_f16 ? detail::kF16 : detail::kBf16;
   std::uint32_t exponents[kPairs];
   detail::tensor_core_kernel().unpack(format, x.pairs[0], kPairs, x.block.value[0][0],
