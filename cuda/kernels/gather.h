@@ -4,6 +4,7 @@
 
 #include "cuda/device/barrier.h"
 #include "cuda/device/warp.h"
+#include "cuda/kernels/ring_position.h"
 #include "cuda/kernels/sparse_attention_arguments.h"
 
 namespace mlacheck::kernels {
@@ -57,24 +58,22 @@ class Gather {
 
  private:
   MLACHECK_DEVICE_FN void copy(std::int32_t slot) {
+    const unsigned stage = place_.place;
     const bool present = static_cast<std::uint32_t>(slot) < a_.slots;
     const unsigned mask = device::ballot(present);
-    device::wait(device::shared(s_.rows_consumed[stage_]), parity_ ^ 1);
+    device::wait(device::shared(s_.rows_consumed[stage]), place_.parity ^ 1);
     if (lane_ == 0) {
-      device::store(device::shared(s_.masks[stage_][warp_]),
+      device::store(device::shared(s_.masks[stage][warp_]),
                     static_cast<std::uint8_t>(mask & ((1u << kRows) - 1)));
-      device::arrive_expecting(device::shared(s_.rows_arrived[stage_]), kRows * kRowBytes);
+      device::arrive_expecting(device::shared(s_.rows_arrived[stage]), kRows * kRowBytes);
     }
     device::sync_warp();
     if (lane_ < kRows)
       device::copy_bulk(
-          device::shared(s_.rows[stage_][row_][0]),
+          device::shared(s_.rows[stage][row_][0]),
           present ? row_address(a_, static_cast<std::uint32_t>(slot)) : device::zeros(), kRowBytes,
-          device::shared(s_.rows_arrived[stage_]));
-    if (++stage_ == kStages) {
-      stage_ = 0;
-      parity_ ^= 1;
-    }
+          device::shared(s_.rows_arrived[stage]));
+    place_.advance();
   }
 
   const SparseAttentionArguments& a_;
@@ -82,8 +81,7 @@ class Gather {
   unsigned warp_;
   unsigned lane_;
   unsigned row_;
-  unsigned stage_ = 0;
-  unsigned parity_ = 0;
+  RingPosition<kStages> place_;
 };
 
 }  // namespace mlacheck::kernels

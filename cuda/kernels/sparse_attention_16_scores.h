@@ -107,12 +107,11 @@ class Scores16 {
     ++exchanges_;
     const unsigned present = mask_ >> 2 * (lane_ % 4);
     MLACHECK_UNROLL
-    for (int i = 0; i < 4; ++i)
-      score[0][i] =
-          (present >> (i / 2 * 8 + i % 2) & 1) != 0
-              ? device::multiply(device::add(pick(score_[i / 2], own, i % 2), part.value[i]),
-                                 a_.scale_log2)
-              : kMinusInfinity;
+    for (int i = 0; i < 4; ++i) {
+      const float sum = device::add(pick(score_[i / 2], own, i % 2), part.value[i]);
+      const float scaled = device::multiply(sum, a_.scale_log2);
+      score[0][i] = (present >> (i / 2 * 8 + i % 2) & 1) != 0 ? scaled : kMinusInfinity;
+    }
   }
 
   MLACHECK_DEVICE_FN static float pick(device::Accumulator& c, int half, int i) {

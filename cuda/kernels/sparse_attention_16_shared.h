@@ -6,6 +6,7 @@
 #include "cuda/device/barrier.h"
 #include "cuda/device/matrix.h"
 #include "cuda/kernels/online_softmax.h"
+#include "cuda/kernels/ring_position.h"
 
 namespace mlacheck::kernels {
 
@@ -59,20 +60,6 @@ struct SparseAttention16 {
     device::initialise(device::shared(s.chunk_written), kScoreWarps);
     device::initialise(device::shared(s.chunk_read), kValueWarps);
     device::publish_barriers();
-  }
-};
-
-// Position n of a ring of `kSize` places, and the parity of its round.
-template <unsigned kSize>
-struct RingPosition {
-  unsigned place = 0;
-  unsigned parity = 0;
-
-  MLACHECK_DEVICE_FN void advance() {
-    if (++place == kSize) {
-      place = 0;
-      parity ^= 1;
-    }
   }
 };
 

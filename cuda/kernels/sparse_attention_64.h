@@ -34,10 +34,10 @@ sparse_attention_64(const SparseAttentionArguments arguments) {
     device::give_registers<24>();
     Gather<SparseAttention64::Shared, 4>(arguments, shared, warp - 12).run();
   } else if (warp >= 8) {
-    device::give_registers<40>();
+    device::give_registers<56>();
     Softmax64<E>(arguments, shared, warp - 8).run();
   } else {
-    device::take_registers<224>();
+    device::take_registers<216>();
     Math64<E>(arguments, shared, warp).run();
   }
 }

@@ -65,41 +65,48 @@ class Math64 {
           words.word[1] = device::load_constant(q8 + 8 * step);
           words.word[3] = device::load_constant(q8 + 8 * step + 4);
         }
-        if (is_last(tile, step))
-          device::store(device::shared(s_.last_q[warp_][lane_]), words);
+        if (tile == 1 && step < K::kSharedSteps)
+          device::store(device::shared(s_.q[warp_][step][lane_]), words);
         else
-          q_[tile][step].set(words);
+          q_[tile == 0 ? step : K::kSteps + step - K::kSharedSteps].set(words);
       }
     }
   }
 
   // Partial scores of the next tile, for the softmax warps.
   MLACHECK_DEVICE_FN void multiply_scores() {
-    const unsigned stage = n_ & 3;
-    device::wait(device::shared(s_.rows_arrived[stage]), n_ >> 2 & 1);
-    // K fragments of 8 rows x 16 dims, loaded two ahead.
-    const device::SharedPointer<std::byte> keys = device::shared(
-        s_.rows[stage][lane_ % 8][slice() * (kQkDim / K::kSlices) * 2 + (lane_ / 8 % 2) * 16]);
-    const auto load = [&](device::FragmentB& b, int i) {
-      device::load_matrix(b, keys + (i / 2 * 32 + i % 2 * 8 * static_cast<int>(kRowPitch)));
-    };
+    const unsigned stage = scored_.place;
+    device::wait(device::shared(s_.rows_arrived[stage]), scored_.parity);
+    // K fragments of 2 x 8 rows x 16 dims, loaded one step ahead; Q fragments of shared memory, two.
+    const device::SharedPointer<std::byte> keys =
+        device::shared(s_.rows[stage][lane_ % 8 + lane_ / 16 * 8]
+                              [slice() * (kQkDim / K::kSlices) * 2 + (lane_ / 8 % 2) * 16]);
     device::Accumulator score[2][2];
     MLACHECK_UNROLL
-    for (int tile = 0; tile < 2; ++tile) MLACHECK_UNROLL
-    for (int rows = 0; rows < 2; ++rows) score[tile][rows].clear();
-    device::FragmentB b[3];
-    device::FragmentA last_q;
-    load(b[0], 0);
-    load(b[1], 1);
+    for (int i = 0; i < 4; ++i) score[i / 2][i % 2].clear();
+    device::FragmentB k[2][2];
+    device::FragmentA shared_q[2];
+    const auto load_q = [&](int step) {
+      shared_q[step % 2].set(device::load(device::shared(s_.q[warp_][step][lane_])));
+    };
+    device::load_matrix(k[0][0], k[0][1], keys);
+    load_q(0);
     MLACHECK_UNROLL
-    for (int i = 0; i < 2 * K::kSteps; ++i) {
-      const int step = i / 2, rows = i % 2;
-      if (i + 2 < 2 * K::kSteps) load(b[(i + 2) % 3], i + 2);
-      if (i == 2 * K::kSteps - 4) last_q.set(device::load(device::shared(s_.last_q[warp_][lane_])));
-      device::mma_m16n8k16<E>(score[0][rows], q_[0][step], b[i % 3]);
-      device::mma_m16n8k16<E>(score[1][rows], is_last(1, step) ? last_q : q_[1][step], b[i % 3]);
+    for (int step = 0; step < K::kSteps; ++step) {
+      if (step + 1 < K::kSteps)
+        device::load_matrix(k[(step + 1) % 2][0], k[(step + 1) % 2][1], keys + (step + 1) * 32);
+      if (step + 1 < K::kSharedSteps) load_q(step + 1);
+      MLACHECK_UNROLL
+      for (int rows = 0; rows < 2; ++rows)
+        device::mma_m16n8k16<E>(score[0][rows], q_[step], k[step % 2][rows]);
+      MLACHECK_UNROLL
+      for (int rows = 0; rows < 2; ++rows)
+        device::mma_m16n8k16<E>(
+            score[1][rows],
+            step < K::kSharedSteps ? shared_q[step % 2] : q_[K::kSteps + step - K::kSharedSteps],
+            k[step % 2][rows]);
     }
-    device::wait(device::shared(s_.scores_read[half()]), (n_ & 1) ^ 1);
+    device::wait(device::shared(s_.scores_read[half()]), scores_parity_ ^ 1);
     MLACHECK_UNROLL
     for (int tile = 0; tile < 2; ++tile) MLACHECK_UNROLL
     for (int rows = 0; rows < 2; ++rows) {
@@ -109,19 +116,19 @@ class Math64 {
     }
     device::sync_warp();
     if (lane_ == 0) device::arrive(device::shared(s_.scores_written[half()]));
-    ++n_;
+    scores_parity_ ^= 1;
+    scored_.advance();
   }
 
   // out = out * rescale + weights * values, of the oldest tile whose values were not multiplied.
   MLACHECK_DEVICE_FN void multiply_values() {
-    const unsigned stage = v_ & 3, slot = v_ & 1;
+    const unsigned stage = valued_.place, slot = weights_.place;
     // Its rows are here: their scores were computed.
     const device::SharedPointer<std::byte> values =
-        device::shared(s_.rows[stage][lane_ % 16][warp_ * 128]);
-    device::FragmentB b[3];
-    device::load_matrix_transposed(b[0], values);
-    device::load_matrix_transposed(b[1], values + 16);
-    device::wait(device::shared(s_.weights_written[slot]), v_ >> 1 & 1);
+        device::shared(s_.rows[stage][lane_ % 16][warp_ * 128 + lane_ / 16 * 16]);
+    device::FragmentB v[2][2];
+    device::load_matrix_transposed(v[0][0], v[0][1], values);
+    device::wait(device::shared(s_.weights_written[slot]), weights_.parity);
     K::Weights& weights = s_.weights[slot];
     const device::Words4 rescaled = device::load(device::shared(weights.rescaled));
     device::FragmentA p[4];
@@ -133,17 +140,21 @@ class Math64 {
         if (rescaled.word[g] != 0) rescale(g, weights);
     }
     MLACHECK_UNROLL
-    for (int n = 0; n < 8; ++n) {
-      if (n + 2 < 8) device::load_matrix_transposed(b[(n + 2) % 3], values + (n + 2) * 16);
+    for (int n = 0; n < 8; n += 2) {
+      if (n + 2 < 8)
+        device::load_matrix_transposed(v[(n / 2 + 1) % 2][0], v[(n / 2 + 1) % 2][1],
+                                       values + (n + 2) * 16);
       MLACHECK_UNROLL
-      for (int g = 0; g < 4; ++g) device::mma_m16n8k16<E>(out_[g][n], p[g], b[n % 3]);
+      for (int i = 0; i < 8; ++i)
+        device::mma_m16n8k16<E>(out_[i % 4][n + i / 4], p[i % 4], v[n / 2 % 2][i / 4]);
     }
     device::sync_warp();
     if (lane_ == 0) {
       device::arrive(device::shared(s_.rows_consumed[stage]));
       device::arrive(device::shared(s_.weights_read[slot]));
     }
-    ++v_;
+    valued_.advance();
+    weights_.advance();
   }
 
   MLACHECK_DEVICE_FN void rescale(int g, K::Weights& weights) {
@@ -206,9 +217,6 @@ class Math64 {
     }
   }
 
-  MLACHECK_DEVICE_FN static constexpr bool is_last(int tile, int step) {
-    return tile == 1 && step == K::kSteps - 1;
-  }
   MLACHECK_DEVICE_FN int half() const { return static_cast<int>(warp_ / 4); }
   MLACHECK_DEVICE_FN int slice() const { return static_cast<int>(warp_ % 4); }
   MLACHECK_DEVICE_FN int row() const { return static_cast<int>(lane_ / 4); }
@@ -218,10 +226,12 @@ class Math64 {
   Shared& s_;
   unsigned warp_;
   unsigned lane_;
-  unsigned n_ = 0;  // tiles whose scores were multiplied
-  unsigned v_ = 0;  // tiles whose values were multiplied
+  RingPosition<K::kStages> scored_;  // the next tile whose scores are multiplied
+  RingPosition<K::kStages> valued_;  // the next tile whose values are multiplied
+  RingPosition<2> weights_;
+  unsigned scores_parity_ = 0;
   unsigned chunk_parity_ = 0;
-  device::FragmentA q_[2][K::kSteps];
+  device::FragmentA q_[2 * K::kSteps - K::kSharedSteps];
   device::Accumulator out_[4][8];
 };
 

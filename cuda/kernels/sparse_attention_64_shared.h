@@ -6,6 +6,7 @@
 #include "cuda/device/barrier.h"
 #include "cuda/device/matrix.h"
 #include "cuda/kernels/online_softmax.h"
+#include "cuda/kernels/ring_position.h"
 
 namespace mlacheck::kernels {
 
@@ -13,10 +14,14 @@ namespace mlacheck::kernels {
 struct SparseAttention64 {
   static constexpr int kHeads = 64;
   static constexpr int kThreads = 512;
-  static constexpr int kStages = 4;
+  static constexpr int kStages = 3;
   static constexpr int kMathWarps = 8;
   static constexpr int kSlices = 4;                     // of the 576 dims
   static constexpr int kSteps = kQkDim / kSlices / 16;  // of 16 dims in a slice
+
+  // Q fragments of a math warp that are kept in shared memory, of its second 16 heads: registers are
+  // scarcer.
+  static constexpr int kSharedSteps = 5;
 
   struct Weights {
     device::Words4 fragment[4][32];  // of 16 heads, as A
@@ -24,12 +29,12 @@ struct SparseAttention64 {
     device::Words4 rescaled;  // of 16 heads each: whether rescale is set
   };
   struct Shared {
-    std::byte rows[kStages][kTileRows][kRowPitch];  // 74,752 bytes
-    device::Floats4 scores[4][kSlices][2][32];      // 16,384: partial, of 16 heads x 8 rows
-    Weights weights[2];                             // 4,640
-    device::Words4 last_q[kMathWarps][32];          // 4,096
-    FoldWeights fold_weights[kHeads];               // 512
-    float max[kHeads];                              // of the row's chunks so far: see HeadState
+    std::byte rows[kStages][kTileRows][kRowPitch];   // 56,064 bytes
+    device::Floats4 scores[4][kSlices][2][32];       // 16,384: partial, of 16 heads x 8 rows
+    Weights weights[2];                              // 4,640
+    device::Words4 q[kMathWarps][kSharedSteps][32];  // 20,480
+    FoldWeights fold_weights[kHeads];                // 512
+    float max[kHeads];                               // of the row's chunks so far: see HeadState
     float sum[kHeads];  // at the end of the row, the factor of its output instead
     float largest[kHeads];
     device::Barrier rows_arrived[kStages];

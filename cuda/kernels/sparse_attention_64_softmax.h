@@ -32,18 +32,20 @@ class Softmax64 {
 
  private:
   MLACHECK_DEVICE_FN void weigh_tile() {
-    device::wait(device::shared(s_.scores_written[group_ / 2]), n_ & 1);
+    device::wait(device::shared(s_.scores_written[group_ / 2]), scores_parity_);
+    scores_parity_ ^= 1;
     float score[2][4];
     add_partial_scores(score);
-    const auto mask = device::load(device::shared(s_.masks[n_ & 3][0]).template as<unsigned>());
+    const auto mask =
+        device::load(device::shared(s_.masks[rows_.place][0]).template as<unsigned>());
     device::sync_warp();
     if (lane_ == 0) device::arrive(device::shared(s_.scores_read[group_ / 2]));
     scale_present(mask, score);
     float rescale[2];
     const bool rescaled = softmax_.step(score, rescale);
 
-    const unsigned slot = n_ & 1;
-    device::wait(device::shared(s_.weights_read[slot]), (n_ >> 1 & 1) ^ 1);
+    const unsigned slot = weights_.place;
+    device::wait(device::shared(s_.weights_read[slot]), weights_.parity ^ 1);
     SparseAttention64::Weights& weights = s_.weights[slot];
     device::store(
         device::shared(weights.fragment[group_][lane_]),
@@ -57,7 +59,8 @@ class Softmax64 {
       device::store(device::shared(weights.rescaled.word[group_]), rescaled ? 1u : 0u);
     device::sync_warp();
     if (lane_ == 0) device::arrive(device::shared(s_.weights_written[slot]));
-    ++n_;
+    rows_.advance();
+    weights_.advance();
   }
 
   // (c0 + c1) + (c2 + c3)
@@ -81,11 +84,11 @@ class Softmax64 {
     const unsigned t = lane_ % 4;
     const unsigned present = mask >> (8 * (t / 2) + 2 * (t % 2));
     MLACHECK_UNROLL
-    for (int row = 0; row < 2; ++row) MLACHECK_UNROLL
-    for (int i = 0; i < 4; ++i)
-      score[row][i] = (present >> (i / 2 * 16 + i % 2) & 1) != 0
-                          ? device::multiply(score[row][i], a_.scale_log2)
-                          : kMinusInfinity;
+    for (int i = 0; i < 8; ++i) {
+      float& x = score[i / 4][i % 4];
+      const float scaled = device::multiply(x, a_.scale_log2);
+      x = (present >> (i / 2 % 2 * 16 + i % 2) & 1) != 0 ? scaled : kMinusInfinity;
+    }
   }
 
   // Folds the chunk into the heads' state; hands the weights of the fold to the math warps; at the
@@ -129,7 +132,9 @@ class Softmax64 {
   Shared& s_;
   unsigned group_;
   unsigned lane_;
-  unsigned n_ = 0;  // tiles so far
+  RingPosition<SparseAttention64::kStages> rows_;
+  RingPosition<2> weights_;
+  unsigned scores_parity_ = 0;
   unsigned chunk_parity_ = 0;
   OnlineSoftmax<2> softmax_;
 };

@@ -49,6 +49,7 @@ struct SparseAttentionArguments {
   device::Divisor chunks;       // of a row, where split; else 1
   std::uint32_t items;          // tokens * head_groups * chunks
   bool split;
+  std::int32_t combine_blocks;  // of combine, along the columns of 16 heads: 1 ... 8
 
   // Of an item where split; of a block, for its chunks so far, where not.
   float* partial_out;  // [items or blocks][heads of a group * 512], in the order of the fragments

@@ -21,7 +21,8 @@ void launch_sparse_attention(device::Stream& stream, const SparseAttentionPlan& 
     device::launch(stream, sparse_attention_64<E>, shape, arguments, "sparse_attention_64");
   if (!plan.split) return;
   shape.blocks = plan.items / plan.chunks;
-  shape.blocks_y = SparseAttentionCombine::parts(GroupHeads);
+  shape.blocks_y =
+      static_cast<unsigned>(plan.combine_blocks * (GroupHeads / SparseAttentionCombine::kHeads));
   shape.threads = SparseAttentionCombine::kThreads;
   shape.shared_bytes = sizeof(SparseAttentionCombine::Shared);
   shape.may_start_early = true;

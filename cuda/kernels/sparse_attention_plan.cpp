@@ -18,9 +18,9 @@ constexpr std::int64_t kBlocks16 = 264;
 // Shorter chunks spend more on starting and folding than they gain.
 constexpr std::int32_t kLeastChunk64 = 256;
 constexpr std::int32_t kLeastChunk16 = 128;
-// Of the batch-invariant mode up to 32,768 entries, longer beyond: T = 1 wants it shorter, T = 4096
+// Of the batch-invariant mode up to 65,536 entries, longer beyond: T = 1 wants it shorter, T = 4096
 // longer.
-constexpr std::int32_t kInvariantChunk = 512;
+constexpr std::int32_t kInvariantChunk = 1024;
 
 constexpr std::int64_t divide_up(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
 constexpr std::int32_t round_up_to_tiles(std::int64_t entries) {
@@ -85,7 +85,7 @@ std::string refusal(const mlacheck_sparse_attention_problem& p) {
     return says("out_dtype", p.out_dtype, "that of q, or f32 (1)");
   if (p.heads < 1 || p.heads > kInt32Max) return says("heads", p.heads, "1 ... 2^31 - 1");
   if (p.topk < 0 || p.topk > kInt32Max - kInvariantChunk)
-    return says("topk", p.topk, "0 ... 2^31 - 513");
+    return says("topk", p.topk, "0 ... 2^31 - 1025");
   if (p.tokens < 0 || p.tokens > kInt32Max) return says("tokens", p.tokens, "0 ... 2^31 - 1");
   if (p.q_token_stride % 2 != 0) return says("q_token_stride", p.q_token_stride, "even");
   if (p.q_head_stride % 2 != 0) return says("q_head_stride", p.q_head_stride, "even");
@@ -124,6 +124,10 @@ SparseAttentionPlan make_plan(const mlacheck_sparse_attention_problem& p,
   plan.chunks = static_cast<std::uint32_t>(plan.split ? chunks : 1);
   plan.items = static_cast<std::uint32_t>(rows) * plan.chunks;
   plan.blocks = std::min(plan.items, multiprocessors * (small ? 2u : 1u));
+  // combine: two blocks an SM; more would each compute the weights again.
+  const std::int64_t combined = rows * (plan.group_heads / SparseAttentionCombine::kHeads);
+  plan.combine_blocks = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(2 * multiprocessors / combined, 1, SparseAttentionCombine::kParts));
   return plan;
 }
 
@@ -161,6 +165,7 @@ SparseAttentionArguments make_arguments(const mlacheck_sparse_attention_problem&
   a.chunks = device::Divisor(plan.chunks);
   a.items = plan.items;
   a.split = plan.split;
+  a.combine_blocks = plan.combine_blocks;
   place_partials(plan, workspace, a);
   return a;
 }

@@ -20,6 +20,7 @@ struct SparseAttentionPlan {
   bool folds = false;       // a block folds the chunks of its rows
   std::uint32_t items = 0;  // 0: nothing to do
   std::uint32_t blocks = 0;
+  std::int32_t combine_blocks = 1;  // along the columns of 16 heads
 };
 
 // Why no kernel here runs the problem, with the value and what is allowed; empty when one does.

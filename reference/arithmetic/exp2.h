@@ -28,9 +28,6 @@ inline constexpr float kExp2Error = rounded_up(kExp2Ulps * 0x1p-23);
 // (tools/scripts/minimax.py), then n is added to its exponent.
 MLACHECK_HOST_DEVICE inline float exp2_f32(float x) {
   constexpr float kRound = 0x1.8p23f;  // adding it rounds to an integer, kept in the low bits
-  if (x < -126.0f) return 0.0f;
-  if (x >= 128.0f) return std::bit_cast<float>(0x7f800000u);
-  if (x != x) return std::bit_cast<float>(0x7fffffffu);
   const float shifted = add_rn(x, kRound);
   const float f = add_rn(x, -add_rn(shifted, -kRound));
   float p = 0x1.415fdep-13f;
@@ -40,8 +37,12 @@ MLACHECK_HOST_DEVICE inline float exp2_f32(float x) {
   p = fma_rn(p, f, 0x1.ebfbdcp-3f);
   p = fma_rn(p, f, 0x1.62e430p-1f);
   p = fma_rn(p, f, 1.0f);
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
-                              (std::bit_cast<std::uint32_t>(shifted) << 23));
+  const float power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
+                                           (std::bit_cast<std::uint32_t>(shifted) << 23));
+  // Selected at the end, not returned early: a GPU's lanes would take turns.
+  const float within = x < -126.0f ? 0.0f : power;
+  const float large = x >= 128.0f ? std::bit_cast<float>(0x7f800000u) : within;
+  return x != x ? std::bit_cast<float>(0x7fffffffu) : large;
 }
 
 }  // namespace mlacheck
