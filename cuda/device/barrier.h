@@ -3,6 +3,8 @@
 #include <cstdint>
 
 #include "cuda/device/memory.h"
+#include "cuda/device/thread.h"
+#include "cuda/device/warp.h"
 
 namespace mlacheck::device {
 
@@ -29,6 +31,23 @@ MLACHECK_DEVICE_FN void arrive(SharedPointer<Barrier> barrier MLACHECK_SITE);
 // Arrives, and adds bytes to what the current phase expects.
 MLACHECK_DEVICE_FN void arrive_expecting(SharedPointer<Barrier> barrier,
                                          unsigned bytes MLACHECK_SITE);
+
+// The same for a whole warp, as one arrival: a collective (device/warp.h) that begins with
+// sync_warp, so that what all of its lanes did is visible to those who wait.
+//
+// compute-sanitizer's racecheck does not see the other lanes behind an elected one; a build with
+// MLACHECK_RACECHECK makes every lane arrive.
+#if defined(MLACHECK_RACECHECK)
+inline constexpr unsigned kArrivalsOfWarp = kWarpSize;
+#else
+inline constexpr unsigned kArrivalsOfWarp = 1;
+#endif
+MLACHECK_DEVICE_FN void initialise_for_warps(SharedPointer<Barrier> barrier,
+                                             unsigned warps MLACHECK_SITE);
+MLACHECK_DEVICE_FN void arrive_warp(SharedPointer<Barrier> barrier MLACHECK_SITE);
+MLACHECK_DEVICE_FN void arrive_warp_expecting(SharedPointer<Barrier> barrier,
+                                              unsigned bytes MLACHECK_SITE);
+
 // Until the phase of this parity is complete: 0 for the first, third, ... 1 at once on a new
 // barrier.
 MLACHECK_DEVICE_FN void wait(SharedPointer<Barrier> barrier, unsigned parity MLACHECK_SITE);

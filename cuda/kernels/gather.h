@@ -62,11 +62,10 @@ class Gather {
     const bool present = static_cast<std::uint32_t>(slot) < a_.slots;
     const unsigned mask = device::ballot(present);
     device::wait(device::shared(s_.rows_consumed[stage]), place_.parity ^ 1);
-    if (lane_ == 0) {
+    if (lane_ == 0)
       device::store(device::shared(s_.masks[stage][warp_]),
                     static_cast<std::uint8_t>(mask & ((1u << kRows) - 1)));
-      device::arrive_expecting(device::shared(s_.rows_arrived[stage]), kRows * kRowBytes);
-    }
+    device::arrive_warp_expecting(device::shared(s_.rows_arrived[stage]), kRows * kRowBytes);
     device::sync_warp();
     if (lane_ < kRows)
       device::copy_bulk(

@@ -130,8 +130,7 @@ class Scores16 {
     if (rescaled && lane_ % 4 == 0)
       device::store(device::shared(w.rescale[8 * warp_ + lane_ / 4]), rescale[0]);
     if (lane_ == 0) device::store(device::shared(w.rescaled.word[warp_]), rescaled ? 1u : 0u);
-    device::sync_warp();
-    if (lane_ == 0) device::arrive(device::shared(s_.weights_written[weights_.place]));
+    device::arrive_warp(device::shared(s_.weights_written[weights_.place]));
     weights_.advance();
   }
 
@@ -159,8 +158,7 @@ class Scores16 {
         }
       }
     }
-    device::sync_warp();
-    if (lane_ == 0) device::arrive(device::shared(s_.chunk_written));
+    device::arrive_warp(device::shared(s_.chunk_written));
   }
 
   MLACHECK_DEVICE_FN void write_partial(std::int64_t at, const HeadState& chunk) {

@@ -49,16 +49,16 @@ struct SparseAttention16 {
   MLACHECK_DEVICE_FN static void initialise_barriers(Shared& s) {
     MLACHECK_UNROLL
     for (int i = 0; i < kStages; ++i) {
-      device::initialise(device::shared(s.rows_arrived[i]), kGatherWarps);
-      device::initialise(device::shared(s.rows_consumed[i]), kValueWarps);
+      device::initialise_for_warps(device::shared(s.rows_arrived[i]), kGatherWarps);
+      device::initialise_for_warps(device::shared(s.rows_consumed[i]), kValueWarps);
     }
     MLACHECK_UNROLL
     for (int i = 0; i < kSlots; ++i) {
-      device::initialise(device::shared(s.weights_written[i]), kScoreWarps);
-      device::initialise(device::shared(s.weights_read[i]), kValueWarps);
+      device::initialise_for_warps(device::shared(s.weights_written[i]), kScoreWarps);
+      device::initialise_for_warps(device::shared(s.weights_read[i]), kValueWarps);
     }
-    device::initialise(device::shared(s.chunk_written), kScoreWarps);
-    device::initialise(device::shared(s.chunk_read), kValueWarps);
+    device::initialise_for_warps(device::shared(s.chunk_written), kScoreWarps);
+    device::initialise_for_warps(device::shared(s.chunk_read), kValueWarps);
     device::publish_barriers();
   }
 };

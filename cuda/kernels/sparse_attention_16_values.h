@@ -59,11 +59,8 @@ class Values16 {
       device::mma_m16n8k16<E>(out_[n], p, b[0]);
       device::mma_m16n8k16<E>(out_[n + 1], p, b[1]);
     }
-    device::sync_warp();
-    if (lane_ == 0) {
-      device::arrive(device::shared(s_.rows_consumed[rows_.place]));
-      device::arrive(device::shared(s_.weights_read[weights_.place]));
-    }
+    device::arrive_warp(device::shared(s_.rows_consumed[rows_.place]));
+    device::arrive_warp(device::shared(s_.weights_read[weights_.place]));
     rows_.advance();
     weights_.advance();
   }
@@ -86,8 +83,7 @@ class Values16 {
     } else {
       write(item);
     }
-    device::sync_warp();
-    if (lane_ == 0) device::arrive(device::shared(s_.chunk_read));
+    device::arrive_warp(device::shared(s_.chunk_read));
   }
 
   MLACHECK_DEVICE_FN void fold_kept(const device::Floats4* kept) {

@@ -114,8 +114,7 @@ class Math64 {
       device::store(device::shared(s_.scores[half() * 2 + tile][slice()][rows][lane_]),
                     {{c[0], c[1], c[2], c[3]}});
     }
-    device::sync_warp();
-    if (lane_ == 0) device::arrive(device::shared(s_.scores_written[half()]));
+    device::arrive_warp(device::shared(s_.scores_written[half()]));
     scores_parity_ ^= 1;
     scored_.advance();
   }
@@ -148,11 +147,8 @@ class Math64 {
       for (int i = 0; i < 8; ++i)
         device::mma_m16n8k16<E>(out_[i % 4][n + i / 4], p[i % 4], v[n / 2 % 2][i / 4]);
     }
-    device::sync_warp();
-    if (lane_ == 0) {
-      device::arrive(device::shared(s_.rows_consumed[stage]));
-      device::arrive(device::shared(s_.weights_read[slot]));
-    }
+    device::arrive_warp(device::shared(s_.rows_consumed[stage]));
+    device::arrive_warp(device::shared(s_.weights_read[slot]));
     valued_.advance();
     weights_.advance();
   }
@@ -186,8 +182,7 @@ class Math64 {
         write(g, item);
       }
     }
-    device::sync_warp();
-    if (lane_ == 0) device::arrive(device::shared(s_.chunk_read));
+    device::arrive_warp(device::shared(s_.chunk_read));
   }
 
   MLACHECK_DEVICE_FN void fold_kept(int g, const device::Floats4* kept) {

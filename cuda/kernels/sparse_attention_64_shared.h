@@ -52,18 +52,18 @@ struct SparseAttention64 {
   MLACHECK_DEVICE_FN static void initialise_barriers(Shared& s) {
     MLACHECK_UNROLL
     for (int i = 0; i < kStages; ++i) {
-      device::initialise(device::shared(s.rows_arrived[i]), 4);
-      device::initialise(device::shared(s.rows_consumed[i]), kMathWarps);
+      device::initialise_for_warps(device::shared(s.rows_arrived[i]), 4);
+      device::initialise_for_warps(device::shared(s.rows_consumed[i]), kMathWarps);
     }
     MLACHECK_UNROLL
     for (int i = 0; i < 2; ++i) {
-      device::initialise(device::shared(s.weights_written[i]), 4);
-      device::initialise(device::shared(s.weights_read[i]), kMathWarps);
-      device::initialise(device::shared(s.scores_written[i]), 4);
-      device::initialise(device::shared(s.scores_read[i]), 2);
+      device::initialise_for_warps(device::shared(s.weights_written[i]), 4);
+      device::initialise_for_warps(device::shared(s.weights_read[i]), kMathWarps);
+      device::initialise_for_warps(device::shared(s.scores_written[i]), 4);
+      device::initialise_for_warps(device::shared(s.scores_read[i]), 2);
     }
-    device::initialise(device::shared(s.chunk_written), 4);
-    device::initialise(device::shared(s.chunk_read), kMathWarps);
+    device::initialise_for_warps(device::shared(s.chunk_written), 4);
+    device::initialise_for_warps(device::shared(s.chunk_read), kMathWarps);
     device::publish_barriers();
   }
 };

@@ -38,8 +38,7 @@ class Softmax64 {
     add_partial_scores(score);
     const auto mask =
         device::load(device::shared(s_.masks[rows_.place][0]).template as<unsigned>());
-    device::sync_warp();
-    if (lane_ == 0) device::arrive(device::shared(s_.scores_read[group_ / 2]));
+    device::arrive_warp(device::shared(s_.scores_read[group_ / 2]));
     scale_present(mask, score);
     float rescale[2];
     const bool rescaled = softmax_.step(score, rescale);
@@ -57,8 +56,7 @@ class Softmax64 {
     }
     if (lane_ == 0)
       device::store(device::shared(weights.rescaled.word[group_]), rescaled ? 1u : 0u);
-    device::sync_warp();
-    if (lane_ == 0) device::arrive(device::shared(s_.weights_written[slot]));
+    device::arrive_warp(device::shared(s_.weights_written[slot]));
     rows_.advance();
     weights_.advance();
   }
@@ -124,8 +122,7 @@ class Softmax64 {
         device::store(device::shared(s_.largest[h]), state.largest);
       }
     }
-    device::sync_warp();
-    if (lane_ == 0) device::arrive(device::shared(s_.chunk_written));
+    device::arrive_warp(device::shared(s_.chunk_written));
   }
 
   const SparseAttentionArguments& a_;
