@@ -74,8 +74,13 @@ CheckResult worst_of(std::string name, const std::vector<CheckResult>& results) 
 std::vector<CheckResult> check_recipe(const Recipe& recipe,
                                       std::span<const KernelLibrary> libraries) {
   std::vector<CheckResult> results = {worst_of("reference", check_reference(recipe))};
-  for (const KernelLibrary& library : libraries)
-    results.push_back(worst_of(library.path().filename().string(), check_kernels(recipe, library)));
+  for (const KernelLibrary& library : libraries) {
+    std::vector<CheckResult> of_kernels = check_kernels(recipe, library);
+    // What one kernel refuses another of the library may be for.
+    const auto is_refusal = [](const CheckResult& r) { return r.status == Status::refused; };
+    if (!std::ranges::all_of(of_kernels, is_refusal)) std::erase_if(of_kernels, is_refusal);
+    results.push_back(worst_of(library.path().filename().string(), of_kernels));
+  }
   return results;
 }
 

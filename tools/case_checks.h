@@ -14,7 +14,8 @@ namespace mlacheck {
 // each stage.
 std::vector<CheckResult> check_reference(const Recipe& recipe);
 
-// One result for the reference and for each of the libraries (kernel_checks.h): the worst of their outputs.
+// One result for the reference and for each of the libraries (kernel_checks.h): the worst of their outputs, where some
+// kernel of a library takes the case without those that refuse it.
 std::vector<CheckResult> check_recipe(const Recipe& recipe,
                                       std::span<const KernelLibrary> libraries);
 

@@ -25,10 +25,11 @@ TEST(Help, OfEveryCommandNamesItsOptions) {
       {{}, {"gate", "run", "golden", "oracle", "kernels", "--version", "Exit codes"}},
       {{"gate"}, {"--golden", "--kernel", "--require-gpu", "--junit", "--json", "--verbose"}},
       {{"run"}, {"recipe", "--kernel", "--junit", "--json", "sparse_attention", "index_scores"}},
-      {{"golden"}, {"capture", "check", "show", "diff", "manifest"}},
+      {{"golden"}, {"capture", "record", "check", "show", "diff", "manifest"}},
       {{"golden", "capture"},
        {"--recipe", "--checkpoint", "--recording", "--layers", "--inputs", "--profile",
         "--numerics", "--topk", "--dtype", "--out"}},
+      {{"golden", "record"}, {"--kernel", "--recipes", "--out", "--emulated"}},
       {{"golden", "check"}, {"file", "--checkpoint", "--junit", "--json"}},
       {{"golden", "show"}, {"file"}},
       {{"golden", "diff"}, {"left", "right"}},
@@ -218,11 +219,11 @@ TEST(Gate, WantsGoldenFiles) {
   EXPECT_EQ(mlacheck({"gate", "--kernel", "/nowhere/libx.so"}).code, 3);
 }
 
-// This program drives none, whatever the machine has.
 TEST(Gate, WithoutAGpuSaysSoBeforeItStarts) {
+  if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there is a GPU here";
   const Outcome outcome = mlacheck({"gate", "--require-gpu"});
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_THAT(outcome.err, HasSubstr("--require-gpu"));
+  EXPECT_THAT(outcome.err, HasSubstr("--require-gpu: there is no GPU here"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("PASS")));
 }
 

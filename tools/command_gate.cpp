@@ -1,17 +1,23 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "cuda/plugin/device_memory.h"
+#include "fixtures/golden_manifest.h"
 #include "fixtures/recipe.h"
 #include "tools/case_checks.h"
 #include "tools/commands.h"
 #include "tools/gate_recipes.h"
 #include "tools/golden_checks.h"
+#include "tools/kernel_checks.h"
 #include "tools/reference_library.h"
 #include "tools/report_options.h"
 
@@ -26,29 +32,78 @@ struct GateOptions {
   ReportOptions report;
 };
 
-// Kernels run on a GPU when a build drives one.
-constexpr const char* kNoGpu = "this build of mlacheck drives no GPU";
+// The library for this machine's GPU, or why there is none to run.
+struct GpuKernels {
+  std::optional<KernelLibrary> library;
+  std::string reason;
+};
+
+GpuKernels gpu_kernels(const std::vector<Recipe>& recipes) {
+  if (!find_gpu()) return {std::nullopt, "there is no GPU here"};
+  const std::optional<std::filesystem::path> path = gpu_library();
+  if (!path)
+    return {std::nullopt,
+            "libmlacheck_gpu.so is not beside the program: it was built without nvcc"};
+  const KernelLibrary library = KernelLibrary::open(*path);
+  // A GPU that the kernels are not built for refuses whatever it is asked.
+  std::string reason = "takes none of the gate's recipes";
+  for (const Recipe& recipe : recipes)
+    for (const mlacheck_kernel* kernel : library.kernels()) {
+      const std::optional<CallOutcome> outcome = support_of(library, *kernel, recipe);
+      if (!outcome) continue;
+      if (outcome->kind == CallOutcome::Kind::done) return {library, ""};
+      reason = outcome->detail;
+    }
+  return {std::nullopt, fmt::format("{}: {}", path->filename().string(), reason)};
+}
+
+bool takes(const KernelLibrary& library, const Recipe& recipe) {
+  return std::ranges::any_of(library.kernels(), [&](const mlacheck_kernel* kernel) {
+    const std::optional<CallOutcome> outcome = support_of(library, *kernel, recipe);
+    return outcome && outcome->kind == CallOutcome::Kind::done;
+  });
+}
+
+void check_records(const std::filesystem::path& folder, const GoldenCheckOptions& options,
+                   Report& report) {
+  if (std::filesystem::exists(folder / kManifestName)) {
+    check_golden_folder(folder, options, report);
+    return;
+  }
+  report.add(
+      {"device records", Status::skipped, fmt::format("{} holds none", folder.string()), "", 0});
+}
 
 int run_gate(const GateOptions& options) {
-  if (options.require_gpu) throw std::runtime_error(fmt::format("--require-gpu: {}", kNoGpu));
   const std::filesystem::path folder = options.golden.empty() ? golden_folder() : options.golden;
   std::vector<KernelLibrary> libraries = {KernelLibrary::open(reference_library())};
   for (const std::string& path : options.libraries) libraries.push_back(KernelLibrary::open(path));
   const std::vector<Recipe> recipes = gate_recipes();
+  const GpuKernels gpu = gpu_kernels(recipes);
+  if (options.require_gpu && !gpu.library)
+    throw std::runtime_error(fmt::format("--require-gpu: {}", gpu.reason));
+  // The project's own kernels, each on the recipes that it takes.
+  std::vector<KernelLibrary> kernels = {KernelLibrary::open(emulated_library())};
+  if (gpu.library) kernels.push_back(*gpu.library);
 
   Report report("gate", options.report);
   GoldenCheckOptions golden;
   golden.libraries = libraries;
+  golden.gpu = gpu.library ? &*gpu.library : nullptr;
   check_golden_folder(folder, golden, report);
+  check_records(folder / "device_records", golden, report);
   std::size_t done = 0;
   for (const Recipe& recipe : recipes) {
     report.progress(done++, recipes.size(), minimal(recipe));
-    for (CheckResult& result : check_recipe(recipe, libraries)) {
+    std::vector<KernelLibrary> judged = libraries;
+    std::ranges::copy_if(kernels, std::back_inserter(judged),
+                         [&](const KernelLibrary& library) { return takes(library, recipe); });
+    for (CheckResult& result : check_recipe(recipe, judged)) {
       result.name = fmt::format("{}: {}", minimal(recipe), result.name);
       report.add(std::move(result));
     }
   }
-  report.add({"kernels on a GPU", Status::skipped, kNoGpu, "", 0});
+  if (!gpu.library) report.add({"kernels on a GPU", Status::skipped, gpu.reason, "", 0});
   return report.finish();
 }
 

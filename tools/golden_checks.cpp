@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "fixtures/capture_compare.h"
+#include "fixtures/device_record.h"
 #include "fixtures/golden_file.h"
 #include "fixtures/golden_manifest.h"
 #include "fixtures/layer_golden.h"
@@ -15,8 +16,10 @@
 #include "fixtures/operator_golden.h"
 #include "reference/verdict/check_layer.h"
 #include "tools/case_checks.h"
+#include "tools/device_record_run.h"
 #include "tools/golden_sources.h"
 #include "tools/layer_kernels.h"
+#include "tools/reference_library.h"
 
 namespace mlacheck {
 
@@ -109,6 +112,15 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
         check_layer_kernels(layer.sizes, layer.numerics, layer.input, stages, library, repro)));
 }
 
+void check_device_records(const std::string& file, const std::string& path, const Golden& golden,
+                          const GoldenCheckOptions& options, Report& report) {
+  const DeviceRecords records = read_device_records(golden);
+  replay_records({file, fmt::format("mlacheck golden check {}", path), options.stored_oracle},
+                 records, KernelLibrary::open(emulated_library()), report);
+  if (options.gpu != nullptr)
+    replay_records({file, "mlacheck gate --require-gpu"}, records, *options.gpu, report);
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& paths) {
@@ -155,6 +167,10 @@ void check_golden_file(const std::filesystem::path& path, const GoldenCheckOptio
                                            path.string(), golden_digest(golden), options.digest));
     if (golden.text("kind") == "operator") {
       check_operator(file, golden, options, report);
+      return;
+    }
+    if (golden.text("kind") == kDeviceRecordsKind) {
+      check_device_records(file, path.string(), golden, options, report);
       return;
     }
     for (const Golden& layer : split_layers(golden))

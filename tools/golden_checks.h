@@ -19,6 +19,7 @@ struct GoldenCheckOptions {
   std::string digest;                // that the content must have, when not empty
   bool stored_oracle = false;        // ask the oracle again for what the golden keeps of it
   std::span<const KernelLibrary> libraries = {};  // judged on the golden's attention, too
+  const KernelLibrary* gpu = nullptr;  // held to device records beside the emulated kernels
 };
 
 // Every golden file of a folder against its manifest, then each as below. A file that the manifest
@@ -33,6 +34,8 @@ void check_golden_folder(const std::filesystem::path& folder, const GoldenCheckO
 //   oracle     the recomputed outputs against the fp64 oracle, stage by stage
 //   recording  another implementation's stored outputs against the reference's (capture_compare.h)
 //   kernels    each library's sparse_attention on the layer's own queries, cache and indices
+// A file of device records (device_record.h) is replayed by the emulated kernels, bit by bit; with
+// stored_oracle the replayed rows are put to the oracle, too.
 // A file that cannot be read or lacks something is an error of the report, not a verdict.
 void check_golden_file(const std::filesystem::path& path, const GoldenCheckOptions& options,
                        Report& report);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <stdexcept>
 
 namespace mlacheck {
@@ -21,12 +22,31 @@ std::filesystem::path first_of(const char* what, const std::filesystem::path& bu
 // What the program was installed under.
 std::filesystem::path prefix() { return this_program().parent_path().parent_path(); }
 
+// Built, installed.
+std::array<std::filesystem::path, 2> library_places(const char* file) {
+  return {this_program().parent_path() / file,
+          prefix() / MLACHECK_INSTALL_LIBDIR / "mlacheck" / file};
+}
+
+std::filesystem::path library(const char* what, const char* file) {
+  const auto [built, installed] = library_places(file);
+  return first_of(what, built, installed);
+}
+
 }  // namespace
 
 std::filesystem::path reference_library() {
-  return first_of("the reference's kernel library",
-                  this_program().parent_path() / "libmlacheck_reference.so",
-                  prefix() / MLACHECK_INSTALL_LIBDIR / "mlacheck" / "libmlacheck_reference.so");
+  return library("the reference's kernel library", "libmlacheck_reference.so");
+}
+
+std::filesystem::path emulated_library() {
+  return library("the library of emulated kernels", "libmlacheck_emulated.so");
+}
+
+std::optional<std::filesystem::path> gpu_library() {
+  for (const std::filesystem::path& path : library_places("libmlacheck_gpu.so"))
+    if (std::filesystem::exists(path)) return path;
+  return std::nullopt;
 }
 
 std::filesystem::path golden_folder() {
