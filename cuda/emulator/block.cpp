@@ -12,6 +12,7 @@ constinit thread_local Lane* current_lane [[gnu::tls_model("initial-exec")]] = n
 
 void Warp::reset() {
   live = runnable = ~0u;
+  planned = 0;
   stopped = settling = 0;
   collective = Collective::none;
   arrived = 0;

@@ -44,6 +44,12 @@ void spread(const std::uint32_t (*rows)[4], bool transposed, std::uint32_t* pair
 }  // namespace
 
 void MatrixUnit::reset() {
+  forget_operations();
+  std::memset(a_defined_, 0, sizeof a_defined_);
+  std::memset(b_defined_, 0, sizeof b_defined_);
+}
+
+void MatrixUnit::forget_operations() {
   count_ = words_ = 0;
   keys_[0] = 0;
 }
@@ -89,16 +95,26 @@ void MatrixUnit::gather(Lane& lane, const std::uint32_t* addresses, std::uint32_
       std::memset(rows[i], 0xff, sizeof rows[i]);
 }
 
-void MatrixUnit::multiply(Lane& lane, MatrixOperation operation, RegisterC& c, RegisterA& a,
-                          RegisterB& b, const Site& site) {
-  if (!c.defined) {
-    report(lane, ReportKind::uninitialised_read, site, "adds to an accumulator without a value");
-    c.defined = true;
+void MatrixUnit::multiply(Lane& lane, MatrixOperation operation, std::uint32_t c, std::uint32_t a,
+                          std::uint32_t b, const Site& site) {
+  if (!accumulators_[c].defined || !a_defined_[a] || !b_defined_[b]) [[unlikely]] {
+    report(lane, ReportKind::uninitialised_read, site,
+           accumulators_[c].defined ? "multiplies a fragment without a value"
+                                    : "adds to an accumulator without a value");
+    const auto poison = [](auto& fragment, bool& defined) {
+      if (defined) return;
+      std::memset(fragment.pairs, 0xff, sizeof fragment.pairs);
+      fragment.prepared_for = MatrixOperation::none;
+      defined = true;
+    };
+    accumulators_[c].defined = true;
+    poison(a_[a], a_defined_[a]);
+    poison(b_[b], b_defined_[b]);
   }
-  prepare(a, operation);
-  prepare(b, operation);
-  mma_chain(operation == MatrixOperation::multiply_f16 ? kF16 : kBf16, &a.block, &b.block, 1,
-            c.value);
+  prepare(a_[a], operation);
+  prepare(b_[b], operation);
+  mma_chain(operation == MatrixOperation::multiply_f16 ? kF16 : kBf16, &a_[a].block, &b_[b].block,
+            1, accumulators_[c].value);
 }
 
 void MatrixUnit::execute(Lane& lane) {
@@ -122,12 +138,14 @@ void MatrixUnit::execute(Lane& lane) {
         break;
       case MatrixOperation::set_a:
         set(a_[a], words);
+        a_defined_[a] = true;
         break;
       case MatrixOperation::load_a:
         gather(lane, *words, 4, sites_[i], rows);
         for (std::uint32_t matrix = 0; matrix < 4; ++matrix)
           spread(rows + 8 * matrix, false, &a_[a].pairs[matrix / 2 * 4][matrix % 2 * 8], kMmaRows);
         a_[a].prepared_for = MatrixOperation::none;
+        a_defined_[a] = true;
         break;
       case MatrixOperation::load_b:
       case MatrixOperation::load_b_transposed:
@@ -139,7 +157,9 @@ void MatrixUnit::execute(Lane& lane) {
                                 operation == MatrixOperation::load_b_pair_transposed;
         gather(lane, *words, pair ? 4 : 2, sites_[i], rows);
         for (std::uint32_t matrix = 0; matrix < (pair ? 4u : 2u); ++matrix) {
-          RegisterB& to = b_[matrix < 2 ? b : a];
+          const std::uint32_t index = matrix < 2 ? b : a;
+          RegisterB& to = b_[index];
+          b_defined_[index] = true;
           spread(rows + 8 * matrix, transposed, to.pairs[matrix % 2 * 4], kMmaColumns);
           to.prepared_for = MatrixOperation::none;
         }
@@ -155,12 +175,12 @@ void MatrixUnit::execute(Lane& lane) {
         break;
       case MatrixOperation::multiply_f16:
       case MatrixOperation::multiply_bf16:
-        multiply(lane, operation, accumulators_[c], a_[a], b_[b], sites_[i]);
+        multiply(lane, operation, c, a, b, sites_[i]);
         break;
     }
   }
   for (Lane& other : lane.warp->lanes) other.recorded = 0;
-  reset();
+  forget_operations();
 }
 
 }  // namespace mlacheck::emulator

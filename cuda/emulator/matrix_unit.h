@@ -35,6 +35,7 @@ class MatrixUnit {
   static constexpr std::uint32_t kMostB = 128;
   static constexpr std::uint32_t kMostC = 256;
 
+  // For a new block.
   void reset();
 
   // Where the lane puts its words: `words` of them, kWarpLanes apart. c, a and b name registers.
@@ -77,12 +78,13 @@ class MatrixUnit {
            static_cast<std::uint32_t>(operation);
   }
   std::uint32_t* record_first(Lane& lane, std::uint64_t key, std::uint32_t words, const Site& site);
+  void forget_operations();
   void set(RegisterA& a, const std::uint32_t (*words)[kWarpLanes]);
   // The rows of `matrices` 8 x 8 matrices, from shared memory.
   void gather(Lane& lane, const std::uint32_t* addresses, std::uint32_t matrices, const Site& site,
               std::uint32_t (&rows)[kWarpLanes][4]);
-  void multiply(Lane& lane, MatrixOperation operation, RegisterC& c, RegisterA& a, RegisterB& b,
-                const Site& site);
+  void multiply(Lane& lane, MatrixOperation operation, std::uint32_t c, std::uint32_t a,
+                std::uint32_t b, const Site& site);
 
   std::uint64_t keys_[kMostOperations + 1];  // the one after the last is 0
   std::uint32_t first_word_[kMostOperations];
@@ -90,6 +92,9 @@ class MatrixUnit {
   std::uint32_t count_ = 0;
   std::uint32_t words_ = 0;
   std::uint32_t word_[kMostWords][kWarpLanes];
+  // Whether somebody has given the fragment a value in this block.
+  bool a_defined_[kMostA];
+  bool b_defined_[kMostB];
   RegisterA a_[kMostA];
   RegisterB b_[kMostB];
   RegisterC accumulators_[kMostC];

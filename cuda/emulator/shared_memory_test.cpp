@@ -193,6 +193,20 @@ TEST(SharedMemory, MatrixRowsHaveBoundsAndAlignment) {
       shape_of(32));
 }
 
+TEST(SharedMemory, FragmentsAreUndefinedAtFirst) {
+  expect_report(
+      ReportKind::uninitialised_read,
+      [](Arguments) {
+        FragmentA a;
+        FragmentB b;
+        Accumulator c;
+        a.set({});
+        c.clear();
+        mma_m16n8k16<Element::bf16>(c, a, b);
+      },
+      shape_of(32));
+}
+
 TEST(SharedMemory, AccumulatorsAreUndefinedAtFirst) {
   expect_report(
       ReportKind::uninitialised_read,
