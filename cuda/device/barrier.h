@@ -32,8 +32,9 @@ MLACHECK_DEVICE_FN void arrive(SharedPointer<Barrier> barrier MLACHECK_SITE);
 MLACHECK_DEVICE_FN void arrive_expecting(SharedPointer<Barrier> barrier,
                                          unsigned bytes MLACHECK_SITE);
 
-// The same for a whole warp, as one arrival: a collective (device/warp.h) that begins with
-// sync_warp, so that what all of its lanes did is visible to those who wait.
+// The same for a whole warp, as one arrival; collectives (device/warp.h). arrive_warp begins with
+// sync_warp, so that what all lanes did is visible to those who wait; arrive_warp_expecting makes
+// visible what lane 0 did.
 //
 // compute-sanitizer's racecheck does not see the other lanes behind an elected one; a build with
 // MLACHECK_RACECHECK makes every lane arrive.
@@ -45,6 +46,8 @@ inline constexpr unsigned kArrivalsOfWarp = 1;
 MLACHECK_DEVICE_FN void initialise_for_warps(SharedPointer<Barrier> barrier,
                                              unsigned warps MLACHECK_SITE);
 MLACHECK_DEVICE_FN void arrive_warp(SharedPointer<Barrier> barrier MLACHECK_SITE);
+MLACHECK_DEVICE_FN void arrive_warp(SharedPointer<Barrier> first,
+                                    SharedPointer<Barrier> second MLACHECK_SITE);
 MLACHECK_DEVICE_FN void arrive_warp_expecting(SharedPointer<Barrier> barrier,
                                               unsigned bytes MLACHECK_SITE);
 

@@ -66,7 +66,6 @@ class Gather {
       device::store(device::shared(s_.masks[stage][warp_]),
                     static_cast<std::uint8_t>(mask & ((1u << kRows) - 1)));
     device::arrive_warp_expecting(device::shared(s_.rows_arrived[stage]), kRows * kRowBytes);
-    device::sync_warp();
     if (lane_ < kRows)
       device::copy_bulk(
           device::shared(s_.rows[stage][row_][0]),

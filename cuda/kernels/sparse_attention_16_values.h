@@ -59,8 +59,8 @@ class Values16 {
       device::mma_m16n8k16<E>(out_[n], p, b[0]);
       device::mma_m16n8k16<E>(out_[n + 1], p, b[1]);
     }
-    device::arrive_warp(device::shared(s_.rows_consumed[rows_.place]));
-    device::arrive_warp(device::shared(s_.weights_read[weights_.place]));
+    device::arrive_warp(device::shared(s_.rows_consumed[rows_.place]),
+                        device::shared(s_.weights_read[weights_.place]));
     rows_.advance();
     weights_.advance();
   }

@@ -147,8 +147,8 @@ class Math64 {
       for (int i = 0; i < 8; ++i)
         device::mma_m16n8k16<E>(out_[i % 4][n + i / 4], p[i % 4], v[n / 2 % 2][i / 4]);
     }
-    device::arrive_warp(device::shared(s_.rows_consumed[stage]));
-    device::arrive_warp(device::shared(s_.weights_read[slot]));
+    device::arrive_warp(device::shared(s_.rows_consumed[stage]),
+                        device::shared(s_.weights_read[slot]));
     valued_.advance();
     weights_.advance();
   }

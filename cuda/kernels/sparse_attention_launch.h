@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/device/launch.h"
+#include "cuda/device/matrix.h"
 #include "cuda/kernels/sparse_attention_plan.h"
 
 namespace mlacheck::kernels {

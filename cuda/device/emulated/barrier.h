@@ -31,9 +31,15 @@ inline void arrive_warp(SharedPointer<Barrier> barrier, emulator::Site site) {
   device::sync_warp(site);
   if (lane_index() < kArrivalsOfWarp) device::arrive(barrier, site);
 }
+inline void arrive_warp(SharedPointer<Barrier> first, SharedPointer<Barrier> second,
+                        emulator::Site site) {
+  device::sync_warp(site);
+  if (lane_index() >= kArrivalsOfWarp) return;
+  device::arrive(first, site);
+  device::arrive(second, site);
+}
 inline void arrive_warp_expecting(SharedPointer<Barrier> barrier, unsigned bytes,
                                   emulator::Site site) {
-  device::sync_warp(site);
   if (lane_index() == 0)
     device::arrive_expecting(barrier, bytes, site);
   else if (kArrivalsOfWarp > 1)

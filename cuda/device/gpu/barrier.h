@@ -39,9 +39,17 @@ __device__ __forceinline__ void arrive_warp(SharedPointer<Barrier> barrier) {
   if (threadIdx.x % kWarpSize < kArrivalsOfWarp) arrive(barrier);
 }
 
+__device__ __forceinline__ void arrive_warp(SharedPointer<Barrier> first,
+                                            SharedPointer<Barrier> second) {
+  sync_warp();
+  if (threadIdx.x % kWarpSize < kArrivalsOfWarp) {
+    arrive(first);
+    arrive(second);
+  }
+}
+
 __device__ __forceinline__ void arrive_warp_expecting(SharedPointer<Barrier> barrier,
                                                       unsigned bytes) {
-  sync_warp();
   if (threadIdx.x % kWarpSize == 0)
     arrive_expecting(barrier, bytes);
   else if (kArrivalsOfWarp > 1)
