@@ -64,17 +64,20 @@ class ElfFile {
   std::string_view names_;
 };
 
-// ptxas leaves its version beside the code; the host's compiler in .comment.
-std::string compiler_of(const ElfFile& file) {
-  const std::string_view device_code = file.section(".nv_fatbin");
-  const std::size_t found = device_code.find("Cuda compilation tools, ");
-  if (found != std::string_view::npos)
-    return std::string(device_code.substr(found).substr(0, device_code.find('\0', found) - found));
-  const std::string_view comment = file.section(".comment");
-  return std::string(comment.substr(0, comment.find('\0')));
-}
-
 }  // namespace
+
+DeviceCode device_code_of(const std::filesystem::path& library) {
+  const ElfFile file(library);
+  const std::string_view code = file.section(".nv_fatbin");
+  const auto line_at = [](std::string_view text) {
+    return std::string(text.substr(0, text.find('\0')));
+  };
+  // ptxas leaves its version beside the code, the host's compiler in .comment.
+  const std::size_t version = code.find("Cuda compilation tools, ");
+  return {code.empty() ? "the whole library" : ".nv_fatbin",
+          sha256_hex(code.empty() ? file.bytes() : code),
+          version == code.npos ? line_at(file.section(".comment")) : line_at(code.substr(version))};
+}
 
 bool is_on_device(const KernelLibrary& library) {
   for (const mlacheck_kernel* kernel : library.kernels())
@@ -95,13 +98,12 @@ RecordOrigin origin_of(const KernelLibrary& library) {
     origin.compute_capability = gpu->compute_capability;
     origin.driver = gpu->driver;
   }
-  const ElfFile file(library.path());
-  origin.compiler = compiler_of(file);
   origin.library = library.name();
   origin.library_version = library.version();
-  const std::string_view device_code = file.section(".nv_fatbin");
-  origin.device_code = device_code.empty() ? "the whole library" : ".nv_fatbin";
-  origin.device_code_sha256 = sha256_hex(device_code.empty() ? file.bytes() : device_code);
+  const DeviceCode code = device_code_of(library.path());
+  origin.compiler = code.compiler;
+  origin.device_code = code.what;
+  origin.device_code_sha256 = code.sha256;
   return origin;
 }
 

@@ -147,7 +147,8 @@ std::vector<std::int64_t> replayed_rows(const RecordRequest& request) {
           "{}: is {} products of {} at most to replay; in the mode batch_invariant some "
           "rows would do",
           shown(request), row * tokens, kCheapProducts));
-    count = std::clamp<std::int64_t>(kSomeProducts / row, 1, tokens);
+    count =
+        std::clamp<std::int64_t>(kSomeProducts / row, std::min<std::int64_t>(2, tokens), tokens);
   }
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 1; i <= count; ++i) rows.push_back(i * tokens / count - 1);
