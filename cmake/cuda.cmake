@@ -19,7 +19,7 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 90a-real 120a-real)
+  set(CMAKE_CUDA_ARCHITECTURES 90a-real 120a-real 121a-real)
 endif()
 enable_language(CUDA)
 # CMake 3.25 does not know that nvcc 12 and later speak C++20.

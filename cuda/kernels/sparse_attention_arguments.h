@@ -45,6 +45,7 @@ struct SparseAttentionArguments {
   std::int32_t heads;
   std::int32_t topk;
   std::int32_t chunk;           // entries; a multiple of 16
+  device::Divisor by_chunk;     // the same, to divide by
   device::Divisor head_groups;  // blocks that share a token
   device::Divisor chunks;       // of a row, where split; else 1
   std::uint32_t items;          // tokens * head_groups * chunks
@@ -77,6 +78,13 @@ MLACHECK_DEVICE_FN std::int32_t row_length(const SparseAttentionArguments& a, st
   if (a.topk_length == nullptr) return a.topk;
   const std::int32_t length = device::load_constant(a.topk_length + token);
   return length < 0 ? 0 : length < a.topk ? length : a.topk;
+}
+
+// That are folded for a row of this length; an empty row has one too.
+MLACHECK_DEVICE_FN std::int32_t row_chunks(const SparseAttentionArguments& a, std::int32_t length) {
+  const auto chunks = static_cast<std::int32_t>(
+      a.by_chunk.quotient(static_cast<std::uint32_t>(length + a.chunk - 1)));
+  return chunks > 1 ? chunks : 1;
 }
 
 // Calls work(item) for every item of this block. A chunk past the row's length is none, but the

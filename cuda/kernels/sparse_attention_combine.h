@@ -121,8 +121,7 @@ sparse_attention_combine(const SparseAttentionArguments arguments) {
   const auto thread = static_cast<std::int32_t>(device::thread_index());
   const std::uint32_t token = a.head_groups.quotient(row);
   const std::uint32_t group = row - token * a.head_groups.divisor();
-  const std::int32_t length = row_length(a, token);
-  const std::int32_t chunks = length <= a.chunk ? 1 : (length + a.chunk - 1) / a.chunk;
+  const std::int32_t chunks = row_chunks(a, row_length(a, token));
   const std::int32_t head_tile = block % kHeadTiles;
   const std::int32_t first_head =
       static_cast<std::int32_t>(group) * kGroupHeads + head_tile * K::kHeads;

@@ -161,6 +161,7 @@ SparseAttentionArguments make_arguments(const mlacheck_sparse_attention_problem&
   a.heads = static_cast<std::int32_t>(p.heads);
   a.topk = static_cast<std::int32_t>(p.topk);
   a.chunk = plan.chunk;
+  a.by_chunk = device::Divisor(static_cast<std::uint32_t>(plan.chunk));
   a.head_groups = device::Divisor(plan.head_groups);
   a.chunks = device::Divisor(plan.chunks);
   a.items = plan.items;
