@@ -39,5 +39,19 @@ TEST(WholeGate, ReplaysDeviceRecordsAndSaysThatThereIsNoGpu) {
             "PASS");
 }
 
+TEST(WholeGate, RefusesDeviceRecordsWithoutAManifest) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mlacheck({"golden", "capture", "--recipe", "mlacheck1 op=top_k t=1 n=9 k=2", "--out",
+                      folder / "a.h5"})
+                .code,
+            0);
+  ASSERT_EQ(mlacheck({"golden", "manifest", folder.path()}).code, 0);
+  std::filesystem::create_directory(folder / "device_records");
+  folder.write("device_records/b.h5", "not in a manifest");
+  const Outcome outcome = mlacheck({"gate", "--golden", folder.path()});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("device_records/manifest.txt: cannot be read"));
+}
+
 }  // namespace
 }  // namespace mlacheck::testing

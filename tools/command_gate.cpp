@@ -66,7 +66,12 @@ bool takes(const KernelLibrary& library, const Recipe& recipe) {
 
 void check_records(const std::filesystem::path& folder, const GoldenCheckOptions& options,
                    Report& report) {
-  if (std::filesystem::exists(folder / kManifestName)) {
+  // Files without a manifest are refused with it.
+  bool holds_some = false;
+  if (std::filesystem::is_directory(folder))
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      holds_some |= entry.path().extension() == ".h5" || entry.path().filename() == kManifestName;
+  if (holds_some) {
     check_golden_folder(folder, options, report);
     return;
   }
