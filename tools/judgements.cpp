@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <span>
-#include <utility>
 
 #include "fixtures/fills/error_class.h"
 #include "fixtures/recipe.h"

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <stdexcept>
+#include <string>
 
 #include "tools/kernel_contract.h"
 
