@@ -17,7 +17,6 @@ std::string repro_of(const Recipe& recipe, const KernelLibrary* library) {
   return command;
 }
 
-// A case that could show no error proves nothing by passing.
 void distrust(CheckResult& result, const Recipe& recipe) {
   if (result.status == Status::pass && shown_by(recipe).empty()) {
     result.status = Status::mistrusted;
@@ -41,7 +40,6 @@ TopKProblem problem_of(const TopKCase& c) {
           ints(1),         ints(2)};
 }
 
-// The worst of all rows stands for them.
 Finding worst_row(const char* stage, const std::vector<Finding>& rows) {
   Finding worst;
   std::int64_t elements = 0;
@@ -56,7 +54,6 @@ Finding worst_row(const char* stage, const std::vector<Finding>& rows) {
   return worst;
 }
 
-// Scores are given, so the selection must be exact.
 std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, bool row_relative,
                            const std::vector<std::int32_t>& selected) {
   const TopKProblem p = problem_of(c);

@@ -27,7 +27,7 @@ namespace mlacheck {
 
 namespace {
 
-// Long enough for the largest recipe on a slow machine, short enough for a night's fuzzing.
+// Long enough for the largest recipe on a slow machine, short enough to wait for one that hangs.
 constexpr std::chrono::seconds kKernelTimeout{300};
 
 using Clock = std::chrono::steady_clock;

@@ -10,11 +10,11 @@
 
 namespace mlacheck {
 
-// One line of a run's result.
+// One check of a run.
 struct CheckResult {
   std::string name;  // "glm5_prefill.h5: output"
   Status status = Status::pass;
-  std::string detail;  // one line: worst element, bound, budget used, stage; or the reason
+  std::string detail;  // worst element, bound, budget used, stage; or the reason: lines
   std::string repro;   // command that repeats this check alone
   double seconds = 0;
 };

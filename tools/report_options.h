@@ -8,7 +8,7 @@ class App;
 
 namespace mlacheck {
 
-// --junit and --json.
+// --junit, --json and --verbose.
 void add_report_options(CLI::App& command, ReportOptions& options);
 
 }  // namespace mlacheck

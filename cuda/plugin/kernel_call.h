@@ -86,7 +86,8 @@ class KernelCall {
   std::string message() const;
   std::span<const std::byte> tensor(CallTensor tensor) const;
 
-  // What a finished call did that it must not: "wrote outside lse", "changed its input q".
+  // What a finished call did that it must not: "wrote before lse", "wrote past the end of lse",
+  // "changed its input q".
   std::vector<std::string> trespasses() const;
 
  private:
