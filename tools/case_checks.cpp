@@ -65,7 +65,7 @@ CheckResult worst_of(std::string name, const std::vector<CheckResult>& results) 
     worst.status = std::max(worst.status, result.status);
     if (result.status == worst.status)
       worst.detail +=
-          fmt::format("{}{}{}", worst.detail.empty() ? "" : "\n           ",
+          fmt::format("{}{}{}", worst.detail.empty() ? "" : "\n",
                       worst.name.ends_with(result.name) ? "" : result.name + ": ", result.detail);
   }
   return worst;

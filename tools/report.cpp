@@ -60,6 +60,16 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
+// Under the result that it belongs to.
+std::string indented(const std::string& text) {
+  std::string result = "\n           ";
+  for (char c : text) {
+    result += c;
+    if (c == '\n') result += "           ";
+  }
+  return result;
+}
+
 }  // namespace
 
 Report::Report(std::string title, ReportOptions options)
@@ -95,8 +105,8 @@ void Report::add(CheckResult result) {
   if (result.seconds >= 0.05) fmt::print(" ({:.1f} s)", result.seconds);
   const bool passed = result.status == Status::pass;
   if (!result.detail.empty() && (options_.details || !passed))
-    fmt::print("\n           {}", result.detail);
-  if (!result.repro.empty() && !passed) fmt::print("\n           repeat: {}", result.repro);
+    fmt::print("{}", indented(result.detail));
+  if (!result.repro.empty() && !passed) fmt::print("{}", indented("repeat: " + result.repro));
   fmt::print("\n");
   std::fflush(stdout);
   annotate(result);
