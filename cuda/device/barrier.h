@@ -32,25 +32,6 @@ MLACHECK_DEVICE_FN void arrive(SharedPointer<Barrier> barrier MLACHECK_SITE);
 MLACHECK_DEVICE_FN void arrive_expecting(SharedPointer<Barrier> barrier,
                                          unsigned bytes MLACHECK_SITE);
 
-// The same for a whole warp, as one arrival; collectives (device/warp.h). arrive_warp begins with
-// sync_warp, so that what all lanes did is visible to those who wait; arrive_warp_expecting makes
-// visible what lane 0 did.
-//
-// compute-sanitizer's racecheck does not see the other lanes behind an elected one; a build with
-// MLACHECK_RACECHECK makes every lane arrive.
-#if defined(MLACHECK_RACECHECK)
-inline constexpr unsigned kArrivalsOfWarp = kWarpSize;
-#else
-inline constexpr unsigned kArrivalsOfWarp = 1;
-#endif
-MLACHECK_DEVICE_FN void initialise_for_warps(SharedPointer<Barrier> barrier,
-                                             unsigned warps MLACHECK_SITE);
-MLACHECK_DEVICE_FN void arrive_warp(SharedPointer<Barrier> barrier MLACHECK_SITE);
-MLACHECK_DEVICE_FN void arrive_warp(SharedPointer<Barrier> first,
-                                    SharedPointer<Barrier> second MLACHECK_SITE);
-MLACHECK_DEVICE_FN void arrive_warp_expecting(SharedPointer<Barrier> barrier,
-                                              unsigned bytes MLACHECK_SITE);
-
 // Until the phase of this parity is complete: 0 for the first, third, ... 1 at once on a new
 // barrier.
 MLACHECK_DEVICE_FN void wait(SharedPointer<Barrier> barrier, unsigned parity MLACHECK_SITE);
@@ -67,3 +48,45 @@ MLACHECK_DEVICE_FN void copy_bulk(SharedPointer<std::byte> to, const void* from,
 #else
 #include "cuda/device/emulated/barrier.h"
 #endif
+
+namespace mlacheck::device {
+
+// The same for whole warps, each as one arrival; the last three are collectives (device/warp.h).
+// arrive_warp begins with sync_warp, so that what all lanes did is visible to those who wait;
+// arrive_warp_expecting makes visible what lane 0 did.
+//
+// compute-sanitizer's racecheck does not see the other lanes behind an elected one; a build with
+// MLACHECK_RACECHECK makes every lane arrive (HACKING.md).
+#if defined(MLACHECK_RACECHECK)
+inline constexpr unsigned kArrivalsOfWarp = kWarpSize;
+#else
+inline constexpr unsigned kArrivalsOfWarp = 1;
+#endif
+
+MLACHECK_DEVICE_FN void initialise_for_warps(SharedPointer<Barrier> barrier,
+                                             unsigned warps MLACHECK_SITE) {
+  device::initialise(barrier, warps * kArrivalsOfWarp MLACHECK_PASS_SITE);
+}
+
+MLACHECK_DEVICE_FN void arrive_warp(SharedPointer<Barrier> barrier MLACHECK_SITE) {
+  device::sync_warp(MLACHECK_PASS_SITE_ONLY);
+  if (thread_index() % kWarpSize < kArrivalsOfWarp) device::arrive(barrier MLACHECK_PASS_SITE);
+}
+
+MLACHECK_DEVICE_FN void arrive_warp(SharedPointer<Barrier> first,
+                                    SharedPointer<Barrier> second MLACHECK_SITE) {
+  device::sync_warp(MLACHECK_PASS_SITE_ONLY);
+  if (thread_index() % kWarpSize >= kArrivalsOfWarp) return;
+  device::arrive(first MLACHECK_PASS_SITE);
+  device::arrive(second MLACHECK_PASS_SITE);
+}
+
+MLACHECK_DEVICE_FN void arrive_warp_expecting(SharedPointer<Barrier> barrier,
+                                              unsigned bytes MLACHECK_SITE) {
+  if (thread_index() % kWarpSize == 0)
+    device::arrive_expecting(barrier, bytes MLACHECK_PASS_SITE);
+  else if (kArrivalsOfWarp > 1)
+    device::arrive(barrier MLACHECK_PASS_SITE);
+}
+
+}  // namespace mlacheck::device

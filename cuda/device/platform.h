@@ -8,6 +8,7 @@
 //   MLACHECK_UNROLL, MLACHECK_ROLLED  loops that must, and must not, be unrolled
 //   MLACHECK_SITE, MLACHECK_SITE_ONLY the caller's source line, as a last or an only parameter;
 //                                     nothing on a GPU, named in the emulator's reports
+//   MLACHECK_PASS_SITE, ..._ONLY      the same as an argument, for a primitive made of others
 #if defined(__CUDACC__)
 #define MLACHECK_DEVICE_FN __device__ __forceinline__
 #define MLACHECK_KERNEL(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
@@ -15,6 +16,8 @@
 #define MLACHECK_ROLLED _Pragma("unroll 1")
 #define MLACHECK_SITE
 #define MLACHECK_SITE_ONLY
+#define MLACHECK_PASS_SITE
+#define MLACHECK_PASS_SITE_ONLY
 #else
 #include "cuda/emulator/site.h"
 #define MLACHECK_DEVICE_FN inline
@@ -23,6 +26,8 @@
 #define MLACHECK_ROLLED
 #define MLACHECK_SITE_ONLY ::mlacheck::emulator::Site site = ::mlacheck::emulator::Site::here()
 #define MLACHECK_SITE , MLACHECK_SITE_ONLY
+#define MLACHECK_PASS_SITE_ONLY site
+#define MLACHECK_PASS_SITE , MLACHECK_PASS_SITE_ONLY
 #endif
 
 namespace mlacheck::device {

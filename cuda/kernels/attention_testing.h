@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -35,7 +36,10 @@ struct Outcome {
   std::vector<emulator::CallSite> call_sites;
 
   bool same_bits(const Outcome& other) const {
-    return out == other.out && lse == other.lse && max_logit == other.max_logit;
+    const auto same = [](const auto& a, const auto& b) {
+      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0;
+    };
+    return same(out, other.out) && same(lse, other.lse) && same(max_logit, other.max_logit);
   }
 };
 

@@ -9,6 +9,8 @@
 
 namespace mlacheck::kernels {
 
+static_assert(kRowBytes <= device::kZeroBytes);
+
 MLACHECK_DEVICE_FN const std::byte* row_address(const SparseAttentionArguments& a,
                                                 std::uint32_t slot) {
   const std::uint32_t page = a.page_size.quotient(slot);
@@ -24,7 +26,7 @@ MLACHECK_DEVICE_FN const std::byte* row_address(const SparseAttentionArguments& 
 //   masks[stage][warp]     bit i: row i of the warp's rows is present
 //   rows_arrived[stage]    counts one arrival a warp, and the bytes
 //   rows_consumed[stage]   the readers' arrivals
-template <class Shared, int kWarps>
+template <class Shared, unsigned kWarps>
 class Gather {
   static constexpr unsigned kRows = kTileRows / kWarps;  // of a tile, a warp
   static constexpr unsigned kStages = std::extent_v<decltype(Shared::rows)>;

@@ -56,65 +56,88 @@ void declare_tensors(device::Stream& stream, const mlacheck_sparse_attention_pro
   declare("workspace", workspace, workspace_bytes, Access::write);
 }
 
-int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
-  std::string reason;
-  if (problem->op != MLACHECK_SPARSE_ATTENTION)
-    reason = "op " + std::to_string(problem->op) + ": this kernel runs sparse_attention (1)";
-  else
-    reason = refusal(problem->u.sparse_attention);
-  if (reason.empty()) reason = device::machine().refusal;
-  say(why, why_size, reason);
-  return reason.empty() ? 1 : 0;
-}
-
-int workspace_size(const mlacheck_problem* problem, std::uint64_t* bytes) {
-  *bytes =
-      workspace_bytes(make_plan(problem->u.sparse_attention, device::machine().multiprocessors));
-  return 0;
-}
-
-std::string misaligned(const mlacheck_tensors& t) {
-  const auto is_aligned = [](const void* data, std::uintptr_t alignment) {
-    return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
+// Which address the kernels cannot take; empty when they take all.
+std::string misaligned(const mlacheck_sparse_attention_problem& p, const mlacheck_tensors& t,
+                       const void* workspace) {
+  const auto flaw = [](const char* name, const void* data, std::uintptr_t alignment) {
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    return address % alignment == 0
+               ? std::string()
+               : std::string(name) + " at an address of " + std::to_string(address % alignment) +
+                     " modulo " + std::to_string(alignment) + ": a multiple of it";
   };
-  if (!is_aligned(t.cache, 16)) return "cache: not 16-byte aligned";
-  if (!is_aligned(t.q, 4)) return "q: not 4-byte aligned";
-  if (!is_aligned(t.out, 8)) return "out: not 8-byte aligned";
-  return "";
+  std::string text = flaw("cache", t.cache, 16);
+  if (text.empty()) text = flaw("q", t.q, 4);
+  if (text.empty()) text = flaw("out", t.out, p.out_dtype == MLACHECK_F32 ? 8 : 4);
+  if (text.empty()) text = flaw("workspace", workspace, 256);
+  return text;
 }
 
-int run(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void* workspace,
-        std::uint64_t workspace_bytes_given, void* stream_handle, char* why,
-        std::size_t why_size) try {
-  const mlacheck_sparse_attention_problem& p = problem->u.sparse_attention;
-  const SparseAttentionPlan plan = make_plan(p, device::machine().multiprocessors);
-  const std::uint64_t needed = workspace_bytes(plan);
-  std::string reason = misaligned(*tensors);
-  if (workspace_bytes_given < needed)
-    reason = "workspace: " + std::to_string(workspace_bytes_given) + " bytes, needs " +
-             std::to_string(needed);
-  if (!reason.empty()) {
+// No exception leaves a C function: its text becomes the reason.
+template <class F>
+int guarded(char* why, std::size_t why_size, int failure, F f) {
+  try {
+    const std::string reason = f();
     say(why, why_size, reason);
-    return 1;
+    return reason.empty() ? 1 - failure : failure;
+  } catch (const std::exception& error) {
+    say(why, why_size, error.what());
+    return failure;
   }
-  device::Stream stream(stream_handle);
-  declare_tensors(stream, p, *tensors, workspace, needed);
-  const SparseAttentionArguments arguments = make_arguments(p, *tensors, plan, workspace);
-  const auto launch = [&]<device::Element E>() {
-    if (plan.group_heads == 16)
-      launch_sparse_attention<E, 16>(stream, plan, arguments);
-    else
-      launch_sparse_attention<E, 64>(stream, plan, arguments);
-  };
-  if (p.q_dtype == MLACHECK_F16)
-    launch.template operator()<device::Element::f16>();
-  else
-    launch.template operator()<device::Element::bf16>();
-  return 0;
-} catch (const std::exception& error) {
-  say(why, why_size, error.what());
-  return 1;
 }
+
+// A kernel's contract has one type of weights, that of q: a kernel for each.
+template <mlacheck_dtype Element>
+struct SparseAttention {
+  static constexpr const char* kElement = Element == MLACHECK_F16 ? "f16 (2)" : "bf16 (3)";
+
+  static int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
+    return guarded(why, why_size, 0, [&] {
+      if (problem->op != MLACHECK_SPARSE_ATTENTION)
+        return "op " + std::to_string(problem->op) + ": this kernel runs sparse_attention (1)";
+      const mlacheck_sparse_attention_problem& p = problem->u.sparse_attention;
+      if (p.q_dtype != Element)
+        return "q_dtype " + std::to_string(p.q_dtype) + ": this kernel takes " + kElement;
+      const std::string reason = refusal(p);
+      return reason.empty() ? device::machine().refusal : reason;
+    });
+  }
+
+  static int workspace_size(const mlacheck_problem* problem, std::uint64_t* bytes) {
+    char unheard[1];
+    return guarded(unheard, sizeof unheard, 1, [&] {
+      const device::Machine machine = device::machine();
+      *bytes = workspace_bytes(make_plan(problem->u.sparse_attention, machine.multiprocessors));
+      return machine.refusal;
+    });
+  }
+
+  static int run(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void* workspace,
+                 std::uint64_t workspace_given, void* stream_handle, char* why,
+                 std::size_t why_size) {
+    return guarded(why, why_size, 1, [&]() -> std::string {
+      const mlacheck_sparse_attention_problem& p = problem->u.sparse_attention;
+      const device::Machine machine = device::machine();
+      if (!machine.refusal.empty()) return machine.refusal;
+      const SparseAttentionPlan plan = make_plan(p, machine.multiprocessors);
+      const std::uint64_t needed = workspace_bytes(plan);
+      if (workspace_given < needed)
+        return "workspace: " + std::to_string(workspace_given) + " bytes, needs " +
+               std::to_string(needed);
+      const std::string reason = misaligned(p, *tensors, needed > 0 ? workspace : nullptr);
+      if (!reason.empty()) return reason;
+      device::Stream stream(stream_handle);
+      declare_tensors(stream, p, *tensors, workspace, needed);
+      const SparseAttentionArguments arguments = make_arguments(p, *tensors, plan, workspace);
+      constexpr auto kE = Element == MLACHECK_F16 ? device::Element::f16 : device::Element::bf16;
+      if (plan.group_heads == 16)
+        launch_sparse_attention<kE, 16>(stream, plan, arguments);
+      else
+        launch_sparse_attention<kE, 64>(stream, plan, arguments);
+      return "";
+    });
+  }
+};
 
 constexpr mlacheck_conventions kConventions = {
     .struct_size = sizeof(mlacheck_conventions),
@@ -158,20 +181,8 @@ constexpr mlacheck_contract contract(mlacheck_dtype element) {
       .exp_error = kExp2Error,
       .exp_underflow = 0x1p-126f,
       .log_error = kLnError,
-      .max_headroom = kMaxHeadroom,
+      .max_headroom = kRaiseThreshold,
   };
-}
-
-// A kernel's contract has one type of weights, that of q: two kernels, one for each.
-template <mlacheck_dtype Element>
-int supports_element(const mlacheck_problem* problem, char* why, std::size_t why_size) {
-  if (problem->op == MLACHECK_SPARSE_ATTENTION && problem->u.sparse_attention.q_dtype != Element) {
-    say(why, why_size,
-        "q_dtype " + std::to_string(problem->u.sparse_attention.q_dtype) + ": " +
-            std::to_string(Element));
-    return 0;
-  }
-  return supports(problem, why, why_size);
 }
 
 template <mlacheck_dtype Element>
@@ -184,9 +195,9 @@ constexpr mlacheck_kernel sparse_attention(const char* name, const char* descrip
           .reserved = 0,
           .conventions = kConventions,
           .contract = contract(Element),
-          .supports = supports_element<Element>,
-          .workspace_size = workspace_size,
-          .run = run,
+          .supports = SparseAttention<Element>::supports,
+          .workspace_size = SparseAttention<Element>::workspace_size,
+          .run = SparseAttention<Element>::run,
           .relu_drops_nan = 0,
           .reserved_2 = 0};
 }

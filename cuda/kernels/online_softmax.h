@@ -15,8 +15,8 @@ MLACHECK_DEVICE_FN float below_max(float x, float m) {
 // Softmax over the tiles of a chunk, base 2, for Heads rows of an accumulator fragment: the four
 // lanes of a quad hold 16 scores of a head, four each.
 //
-//   m' = max over the tile, if it exceeds m by more than kMaxHeadroom; else m
-//   weight = 2^(score - m')                      so a weight is at most 2^kMaxHeadroom
+//   m' = max over the tile, if it exceeds m by more than kRaiseThreshold; else m
+//   weight = 2^(score - m')                      so a weight is at most 2^kRaiseThreshold
 //   sum' = sum * 2^(m - m') + ((w0 + w1) + (w2 + w3))        in each lane
 //
 // The maximum is raised lazily because raising it rescales the whole accumulator. A NaN score never
@@ -44,7 +44,7 @@ class OnlineSoftmax {
       m = device::maximum(m, device::shuffle_xor(m, 1));
       m = device::maximum(m, device::shuffle_xor(m, 2));
       largest[h] = device::maximum(largest[h], m);
-      raise |= m > device::add(max[h], kMaxHeadroom);
+      raise |= m > device::add(max[h], kRaiseThreshold);
       tile_max[h] = m;
       rescale[h] = 1.0f;
     }
@@ -52,7 +52,7 @@ class OnlineSoftmax {
     if (rescaled) {
       MLACHECK_UNROLL
       for (int h = 0; h < Heads; ++h) {
-        const float m = tile_max[h] > device::add(max[h], kMaxHeadroom) ? tile_max[h] : max[h];
+        const float m = tile_max[h] > device::add(max[h], kRaiseThreshold) ? tile_max[h] : max[h];
         rescale[h] = exp2_f32(below_max(max[h], m));
         max[h] = m;
       }

@@ -16,9 +16,9 @@ struct SparseAttention16 {
   static constexpr int kThreads = 256;
   static constexpr int kStages = 5;
   static constexpr int kSlots = 3;
-  static constexpr int kScoreWarps = 2;
-  static constexpr int kValueWarps = 4;
-  static constexpr int kGatherWarps = 2;
+  static constexpr unsigned kScoreWarps = 2;
+  static constexpr unsigned kValueWarps = 4;
+  static constexpr unsigned kGatherWarps = 2;
   static constexpr int kSteps = kQkDim / kScoreWarps / 16;  // of 16 dims of a score warp
 
   // What the score warps tell the value warps after a tile, and after a chunk.
@@ -34,7 +34,7 @@ struct SparseAttention16 {
   struct Shared {
     std::byte rows[kStages][kTileRows][kRowPitch];  // 93,440 bytes
     device::Floats4 exchange[2][kScoreWarps][32];   // 2,048: partial, for the other score warp
-    Weights weights[kSlots];                        // 1,776
+    Weights weights[kSlots];                        // 1,752
     ChunkEnd chunk_end;                             // 192
     device::Barrier rows_arrived[kStages];
     device::Barrier rows_consumed[kStages];

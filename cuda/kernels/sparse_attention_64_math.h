@@ -86,16 +86,16 @@ class Math64 {
     for (int i = 0; i < 4; ++i) score[i / 2][i % 2].clear();
     device::FragmentB k[2][2];
     device::FragmentA shared_q[2];
-    const auto load_q = [&](int step) {
+    const auto load_shared_q = [&](int step) {
       shared_q[step % 2].set(device::load(device::shared(s_.q[warp_][step][lane_])));
     };
     device::load_matrix(k[0][0], k[0][1], keys);
-    load_q(0);
+    load_shared_q(0);
     MLACHECK_UNROLL
     for (int step = 0; step < K::kSteps; ++step) {
       if (step + 1 < K::kSteps)
         device::load_matrix(k[(step + 1) % 2][0], k[(step + 1) % 2][1], keys + (step + 1) * 32);
-      if (step + 1 < K::kSharedSteps) load_q(step + 1);
+      if (step + 1 < K::kSharedSteps) load_shared_q(step + 1);
       MLACHECK_UNROLL
       for (int rows = 0; rows < 2; ++rows)
         device::mma_m16n8k16<E>(score[0][rows], q_[step], k[step % 2][rows]);
@@ -223,7 +223,7 @@ class Math64 {
   unsigned lane_;
   RingPosition<K::kStages> scored_;  // the next tile whose scores are multiplied
   RingPosition<K::kStages> valued_;  // the next tile whose values are multiplied
-  RingPosition<2> weights_;
+  RingPosition<K::kSlots> weights_;
   unsigned scores_parity_ = 0;
   unsigned chunk_parity_ = 0;
   device::FragmentA q_[2 * K::kSteps - K::kSharedSteps];

@@ -15,7 +15,10 @@ struct SparseAttention64 {
   static constexpr int kHeads = 64;
   static constexpr int kThreads = 512;
   static constexpr int kStages = 3;
-  static constexpr int kMathWarps = 8;
+  static constexpr int kSlots = 2;  // of weights
+  static constexpr unsigned kMathWarps = 8;
+  static constexpr unsigned kSoftmaxWarps = 4;
+  static constexpr unsigned kGatherWarps = 4;
   static constexpr int kSlices = 4;                     // of the 576 dims
   static constexpr int kSteps = kQkDim / kSlices / 16;  // of 16 dims in a slice
 
@@ -31,7 +34,7 @@ struct SparseAttention64 {
   struct Shared {
     std::byte rows[kStages][kTileRows][kRowPitch];   // 56,064 bytes
     device::Floats4 scores[4][kSlices][2][32];       // 16,384: partial, of 16 heads x 8 rows
-    Weights weights[2];                              // 4,640
+    Weights weights[kSlots];                         // 4,640
     device::Words4 q[kMathWarps][kSharedSteps][32];  // 20,480
     FoldWeights fold_weights[kHeads];                // 512
     float max[kHeads];                               // of the row's chunks so far: see HeadState
@@ -39,30 +42,33 @@ struct SparseAttention64 {
     float largest[kHeads];
     device::Barrier rows_arrived[kStages];
     device::Barrier rows_consumed[kStages];
-    device::Barrier weights_written[2];
-    device::Barrier weights_read[2];
+    device::Barrier weights_written[kSlots];
+    device::Barrier weights_read[kSlots];
     device::Barrier scores_written[2];  // of 32 heads
     device::Barrier scores_read[2];
     device::Barrier chunk_written;
     device::Barrier chunk_read;
-    std::uint8_t masks[kStages][4];  // a byte of each gather warp
+    std::uint8_t masks[kStages][kGatherWarps];  // a byte of each gather warp
   };
   static_assert(sizeof(Shared) <= device::kSharedMemoryLimit);
 
   MLACHECK_DEVICE_FN static void initialise_barriers(Shared& s) {
     MLACHECK_UNROLL
     for (int i = 0; i < kStages; ++i) {
-      device::initialise_for_warps(device::shared(s.rows_arrived[i]), 4);
+      device::initialise_for_warps(device::shared(s.rows_arrived[i]), kGatherWarps);
       device::initialise_for_warps(device::shared(s.rows_consumed[i]), kMathWarps);
     }
     MLACHECK_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      device::initialise_for_warps(device::shared(s.weights_written[i]), 4);
+    for (int i = 0; i < kSlots; ++i) {
+      device::initialise_for_warps(device::shared(s.weights_written[i]), kSoftmaxWarps);
       device::initialise_for_warps(device::shared(s.weights_read[i]), kMathWarps);
-      device::initialise_for_warps(device::shared(s.scores_written[i]), 4);
-      device::initialise_for_warps(device::shared(s.scores_read[i]), 2);
     }
-    device::initialise_for_warps(device::shared(s.chunk_written), 4);
+    MLACHECK_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      device::initialise_for_warps(device::shared(s.scores_written[half]), kMathWarps / 2);
+      device::initialise_for_warps(device::shared(s.scores_read[half]), kSoftmaxWarps / 2);
+    }
+    device::initialise_for_warps(device::shared(s.chunk_written), kSoftmaxWarps);
     device::initialise_for_warps(device::shared(s.chunk_read), kMathWarps);
     device::publish_barriers();
   }

@@ -130,7 +130,7 @@ class Softmax64 {
   unsigned group_;
   unsigned lane_;
   RingPosition<SparseAttention64::kStages> rows_;
-  RingPosition<2> weights_;
+  RingPosition<SparseAttention64::kSlots> weights_;
   unsigned scores_parity_ = 0;
   unsigned chunk_parity_ = 0;
   OnlineSoftmax<2> softmax_;

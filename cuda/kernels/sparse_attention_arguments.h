@@ -14,7 +14,7 @@ inline constexpr int kVDim = 512;
 inline constexpr int kTileRows = 16;                   // KV rows that are gathered together
 inline constexpr unsigned kRowBytes = kQkDim * 2;      // a row of f16 or bf16
 inline constexpr unsigned kRowPitch = kRowBytes + 16;  // in shared memory: no bank conflicts
-inline constexpr float kMaxHeadroom = 8;               // log2; see online_softmax.h
+inline constexpr float kRaiseThreshold = 8;            // log2; see online_softmax.h
 
 // What the sparse_attention kernels get (the contract: cuda/include/mlacheck_kernel.h).
 //

@@ -142,6 +142,8 @@ TEST(SparseAttentionKernels, RefusesWithTheValueAndWhatIsAllowed) {
   EXPECT_THAT(refusal(problem), HasSubstr("kv.dtype 3"));
   problem = attention.problem;
   problem.sm_scale = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(refusal(problem), HasSubstr("sm_scale inf"));
+  problem.sm_scale = 3e38f;  // finite, but not times log2(e)
   EXPECT_THAT(refusal(problem), HasSubstr("sm_scale"));
 }
 

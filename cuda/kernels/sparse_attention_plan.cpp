@@ -9,7 +9,7 @@ namespace mlacheck::kernels {
 namespace {
 
 constexpr std::int64_t kInt32Max = 0x7fffffff;
-constexpr double kLog2EExact = 0x1.71547652b82fep+0;  // rounded once, with sm_scale
+constexpr std::int64_t kMostEntries = 1 << 30;  // and a chunk, which is less: int32
 
 // Blocks that the splits are to fill: about the blocks of each kernel that run together on an
 // H200 (132 SMs) and on SM120 (188 and 170). Constants, so that the bits are the same on both.
@@ -26,6 +26,12 @@ constexpr std::int64_t divide_up(std::int64_t n, std::int64_t d) { return (n + d
 constexpr std::int32_t round_up_to_tiles(std::int64_t entries) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(divide_up(entries, kTileRows), 1) *
                                    kTileRows);
+}
+
+// Rounded once.
+float scale_log2(float sm_scale) {
+  constexpr double kLog2EExact = 0x1.71547652b82fep+0;
+  return static_cast<float>(static_cast<double>(sm_scale) * kLog2EExact);
 }
 
 std::string says(const char* name, std::int64_t value, const char* allowed) {
@@ -84,12 +90,12 @@ std::string refusal(const mlacheck_sparse_attention_problem& p) {
   if (p.out_dtype != p.q_dtype && p.out_dtype != MLACHECK_F32)
     return says("out_dtype", p.out_dtype, "that of q, or f32 (1)");
   if (p.heads < 1 || p.heads > kInt32Max) return says("heads", p.heads, "1 ... 2^31 - 1");
-  if (p.topk < 0 || p.topk > kInt32Max - kInvariantChunk)
-    return says("topk", p.topk, "0 ... 2^31 - 1025");
+  if (p.topk < 0 || p.topk > kMostEntries) return says("topk", p.topk, "0 ... 2^30");
   if (p.tokens < 0 || p.tokens > kInt32Max) return says("tokens", p.tokens, "0 ... 2^31 - 1");
   if (p.q_token_stride % 2 != 0) return says("q_token_stride", p.q_token_stride, "even");
   if (p.q_head_stride % 2 != 0) return says("q_head_stride", p.q_head_stride, "even");
-  if (!std::isfinite(p.sm_scale)) return "sm_scale is not finite";
+  if (!std::isfinite(scale_log2(p.sm_scale)))
+    return "sm_scale " + std::to_string(p.sm_scale) + ": finite, times log2(e) too";
   if (p.tokens > 0 && divide_up(p.heads, 16) > kInt32Max / p.tokens)
     return says("tokens", p.tokens, "tokens x groups of 16 heads below 2^31");
   return cache_refusal(p.kv);
@@ -153,7 +159,7 @@ SparseAttentionArguments make_arguments(const mlacheck_sparse_attention_problem&
   a.index_stride = p.index_stride;
   a.topk_length = t.topk_length;
   a.attn_sink = t.attn_sink;
-  a.scale_log2 = static_cast<float>(static_cast<double>(p.sm_scale) * kLog2EExact);
+  a.scale_log2 = scale_log2(p.sm_scale);
   a.out = t.out;
   a.lse = t.lse;
   a.max_logit = p.wants_max_logit != 0 ? t.max_logit : nullptr;

@@ -23,28 +23,6 @@ inline void arrive(SharedPointer<Barrier> barrier, emulator::Site site) {
 inline void arrive_expecting(SharedPointer<Barrier> barrier, unsigned bytes, emulator::Site site) {
   emulator::arrive_expecting(barrier.address, bytes, site);
 }
-inline void initialise_for_warps(SharedPointer<Barrier> barrier, unsigned warps,
-                                 emulator::Site site) {
-  device::initialise(barrier, warps * kArrivalsOfWarp, site);
-}
-inline void arrive_warp(SharedPointer<Barrier> barrier, emulator::Site site) {
-  device::sync_warp(site);
-  if (lane_index() < kArrivalsOfWarp) device::arrive(barrier, site);
-}
-inline void arrive_warp(SharedPointer<Barrier> first, SharedPointer<Barrier> second,
-                        emulator::Site site) {
-  device::sync_warp(site);
-  if (lane_index() >= kArrivalsOfWarp) return;
-  device::arrive(first, site);
-  device::arrive(second, site);
-}
-inline void arrive_warp_expecting(SharedPointer<Barrier> barrier, unsigned bytes,
-                                  emulator::Site site) {
-  if (lane_index() == 0)
-    device::arrive_expecting(barrier, bytes, site);
-  else if (kArrivalsOfWarp > 1)
-    device::arrive(barrier, site);
-}
 inline void wait(SharedPointer<Barrier> barrier, unsigned parity, emulator::Site site) {
   emulator::wait(barrier.address, parity, site);
 }

@@ -29,33 +29,6 @@ __device__ __forceinline__ void arrive_expecting(SharedPointer<Barrier> barrier,
                : "memory");
 }
 
-__device__ __forceinline__ void initialise_for_warps(SharedPointer<Barrier> barrier,
-                                                     unsigned warps) {
-  initialise(barrier, warps * kArrivalsOfWarp);
-}
-
-__device__ __forceinline__ void arrive_warp(SharedPointer<Barrier> barrier) {
-  sync_warp();
-  if (threadIdx.x % kWarpSize < kArrivalsOfWarp) arrive(barrier);
-}
-
-__device__ __forceinline__ void arrive_warp(SharedPointer<Barrier> first,
-                                            SharedPointer<Barrier> second) {
-  sync_warp();
-  if (threadIdx.x % kWarpSize < kArrivalsOfWarp) {
-    arrive(first);
-    arrive(second);
-  }
-}
-
-__device__ __forceinline__ void arrive_warp_expecting(SharedPointer<Barrier> barrier,
-                                                      unsigned bytes) {
-  if (threadIdx.x % kWarpSize == 0)
-    arrive_expecting(barrier, bytes);
-  else if (kArrivalsOfWarp > 1)
-    arrive(barrier);
-}
-
 __device__ __forceinline__ void wait(SharedPointer<Barrier> barrier, unsigned parity) {
   unsigned complete;
   do {
