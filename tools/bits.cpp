@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -27,6 +26,7 @@
 #include "fixtures/recipe.h"
 #include "reference/arithmetic/tensor_core.h"
 #include "tools/bit_tables.h"
+#include "tools/stopwatch.h"
 
 namespace {
 
@@ -130,7 +130,7 @@ bool check(const Entry& entry, std::string_view isa) {
 
 int check(const std::vector<Entry>& entries) {
   int failures = 0;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   for (const Entry& entry : entries) {
     bool pass = true;
     if (entry.tensor_core)
@@ -142,10 +142,9 @@ int check(const std::vector<Entry>& entries) {
       pass = check(entry, "");
     failures += pass ? 0 : 1;
   }
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   fmt::print("{} of {} recipes and tables agree, {} threads, {:.1f} s\n",
              std::ssize(entries) - failures, entries.size(), omp_get_max_threads(),
-             elapsed.count());
+             watch.seconds());
   return failures == 0 ? 0 : 1;
 }
 

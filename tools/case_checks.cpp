@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <variant>
 
 #include "fixtures/case.h"
@@ -12,12 +11,11 @@
 #include "reference/verdict/check_layer.h"
 #include "tools/judgements.h"
 #include "tools/kernel_checks.h"
+#include "tools/stopwatch.h"
 
 namespace mlacheck {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::vector<Finding> reference_findings(const SparseAttentionRecipe& recipe) {
   const SparseAttentionCase c(recipe);
@@ -85,7 +83,7 @@ std::vector<CheckResult> check_recipe(const Recipe& recipe,
 }
 
 std::vector<CheckResult> check_reference(const Recipe& recipe) {
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   const std::vector<Finding> findings =
       std::visit([](const auto& r) { return reference_findings(r); }, recipe);
   std::vector<CheckResult> results;
@@ -93,8 +91,7 @@ std::vector<CheckResult> check_reference(const Recipe& recipe) {
     results.push_back(to_result("reference", finding, repro_of(recipe, nullptr)));
     distrust(results.back(), recipe);
   }
-  if (!results.empty())
-    results.back().seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (!results.empty()) results.back().seconds = watch.seconds();
   return results;
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <memory>
@@ -14,16 +13,11 @@
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "tools/commands.h"
 #include "tools/report_options.h"
+#include "tools/stopwatch.h"
 
 namespace mlacheck {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 void judge_capture(const std::filesystem::path& path, Report& report) {
   const CapturedModel model(path);
@@ -32,7 +26,7 @@ void judge_capture(const std::filesystem::path& path, Report& report) {
   std::int64_t weights_layer = -1;
   for (std::size_t i = 0; i < model.groups().size(); ++i) {
     const CapturedModel::Group& group = model.groups()[i];
-    const Clock::time_point start = Clock::now();
+    const Stopwatch watch;
     const CapturedLayer layer = model.read(group);
     const std::string name = fmt::format("{} {}", file, layer.name);
     report.progress(i, model.groups().size(), name);
@@ -46,7 +40,7 @@ void judge_capture(const std::filesystem::path& path, Report& report) {
                   .status = stage.status,
                   .detail = stage.detail,
                   .repro = fmt::format("mlacheck oracle {}", path.string()),
-                  .seconds = stage.stage == "output" ? seconds_since(start) : 0});
+                  .seconds = stage.stage == "output" ? watch.seconds() : 0});
   }
 }
 

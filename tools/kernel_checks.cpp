@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <set>
@@ -22,19 +21,12 @@
 #include "tools/kernel_contract.h"
 #include "tools/layer_kernels.h"
 #include "tools/reference_library.h"
+#include "tools/stopwatch.h"
 
 namespace mlacheck {
 
 namespace {
 
-// Long enough for the largest recipe on a slow machine, short enough to wait for one that hangs.
-constexpr std::chrono::seconds kKernelTimeout{300};
-
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 // Whether a kernel of this operator is judged on this recipe: index_select and map_slots on index_scores' own. A
 // layer's is the business of layer_kernels.h.
 bool is_for(std::int32_t op, const Recipe& recipe) {
@@ -174,7 +166,7 @@ class KernelCheck {
 
   // Null when the call did not end well; that is then a result already.
   std::unique_ptr<KernelCall> run(const std::function<std::unique_ptr<KernelCall>()>& make) {
-    start_ = Clock::now();
+    watch_ = {};
     std::unique_ptr<KernelCall> call = make();
     const CallOutcome outcome = run_in_worker(*call, target_, kKernelTimeout);
     using Kind = CallOutcome::Kind;
@@ -222,12 +214,12 @@ class KernelCheck {
   void add(const std::vector<Finding>& findings) {
     for (const Finding& finding : findings) {
       results_.push_back(to_result(name_, finding, repro_));
-      results_.back().seconds = since(start_);
+      results_.back().seconds = watch_.seconds();
     }
   }
   void add_result(const char* stage, Status status, const std::string& detail) {
     const std::string name = *stage == '\0' ? name_ : fmt::format("{} {}", name_, stage);
-    results_.push_back({name, status, detail, repro_, since(start_)});
+    results_.push_back({name, status, detail, repro_, watch_.seconds()});
   }
 
   const mlacheck_kernel& kernel_;
@@ -235,7 +227,7 @@ class KernelCheck {
   KernelTarget target_;
   std::string name_;
   std::string repro_;
-  Clock::time_point start_;
+  Stopwatch watch_;
   std::vector<CheckResult> results_;
 };
 

@@ -76,8 +76,7 @@ Report::Report(std::string title, ReportOptions options)
     : title_(std::move(title)),
       options_(std::move(options)),
       terminal_(isatty(STDOUT_FILENO) == 1 && !set_and_not_empty("CI")),
-      colours_(terminal_ && !set_and_not_empty("NO_COLOR")),
-      start_(std::chrono::steady_clock::now()) {}
+      colours_(terminal_ && !set_and_not_empty("NO_COLOR")) {}
 
 void Report::clear_line() {
   if (line_open_) fmt::print("\r\x1b[K");
@@ -141,11 +140,10 @@ int Report::finish() {
   std::string summary;
   for (const auto& [status, number] : count)
     summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", number, name_of(status));
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
   if (!errors_.empty())
     summary += fmt::format("{}{} errors", summary.empty() ? "" : ", ", errors_.size());
   fmt::print("{}: {} in {:.1f} s\n", title_, summary.empty() ? "no checks" : summary,
-             elapsed.count());
+             watch_.seconds());
   if (options_.junit) write_junit(*options_.junit, title_, results_, errors_);
   if (options_.json) write_json(*options_.json, title_, results_, errors_);
   return errors_.empty() ? exit_code(statuses) : kExitHarness;

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "reference/verdict/verdict.h"
+#include "tools/stopwatch.h"
 
 namespace mlacheck {
 
@@ -48,7 +48,7 @@ class Report {
   bool terminal_;
   bool colours_;
   bool line_open_ = false;
-  std::chrono::steady_clock::time_point start_;
+  Stopwatch watch_;
   std::vector<CheckResult> results_;
   std::vector<std::string> errors_;
 

@@ -19,6 +19,9 @@ struct KernelTarget {
   std::filesystem::path worker_program;
 };
 
+// Long enough for the largest recipe on a slow machine, short enough to wait for a kernel that hangs.
+inline constexpr std::chrono::seconds kKernelTimeout{300};
+
 struct CallOutcome {
   enum class Kind { done, refused, failed, crashed, timed_out };
   Kind kind = Kind::failed;
