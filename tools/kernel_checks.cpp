@@ -57,6 +57,10 @@ std::unique_ptr<KernelCall> index_call(std::int32_t op, const IndexScoresProblem
   return make_call(problem);
 }
 
+std::string joined(const std::string& name, const std::string& stage) {
+  return name + (name.empty() || stage.empty() ? "" : " ") + stage;
+}
+
 // One kernel's calls on one case: makes them, tells how they ended, judges outputs that can be
 // judged.
 class KernelCheck {
@@ -107,13 +111,7 @@ class KernelCheck {
     const std::unique_ptr<KernelCall> all = make_batch_invariant_call(c);
     const std::int64_t t = c.problem.tokens - 1;
     const std::unique_ptr<KernelCall> solo = make_solo_call(c, t);
-    for (const KernelCall* call : {all.get(), solo.get()}) {
-      const CallOutcome outcome = run_in_worker(*call, target_, kKernelTimeout);
-      if (outcome.kind == CallOutcome::Kind::done) continue;
-      add_result("batch invariance", Status::fail,
-                 fmt::format("promised, but the call failed: {}", outcome.detail));
-      return;
-    }
+    if (!ends_well(*all, "batch invariant") || !ends_well(*solo, "batch invariant row")) return;
     for (const CallTensor tensor : {CallTensor::out, CallTensor::lse}) {
       const std::span<const std::byte> row = solo->tensor(tensor);
       if (!std::ranges::equal(row, all->tensor(tensor).last(row.size())))
@@ -168,36 +166,42 @@ class KernelCheck {
   std::unique_ptr<KernelCall> run(const std::function<std::unique_ptr<KernelCall>()>& make) {
     watch_ = {};
     std::unique_ptr<KernelCall> call = make();
-    const CallOutcome outcome = run_in_worker(*call, target_, kKernelTimeout);
+    if (!ends_well(*call, "")) return nullptr;
+    if (contract_.run_deterministic) check_second_run(*call, make);
+    return call;
+  }
+
+  // Makes the call. How it ended, if not well, and what it wrote outside its outputs are results already. A stage
+  // with a name is one that the kernel promised: to refuse it is to break the promise.
+  bool ends_well(const KernelCall& call, const std::string& stage) {
+    const CallOutcome outcome = run_in_worker(call, target_, kKernelTimeout);
     using Kind = CallOutcome::Kind;
     switch (outcome.kind) {
       case Kind::done:
         break;
       case Kind::refused:
-        add_result("", Status::refused, outcome.detail);
-        return nullptr;
+        if (stage.empty())
+          add_result(stage, Status::refused, outcome.detail);
+        else
+          add_result(stage, Status::fail, fmt::format("promised, but refused: {}", outcome.detail));
+        return false;
       case Kind::failed:
-        add_result("", Status::fail, outcome.detail);
-        return nullptr;
+        add_result(stage, Status::fail, outcome.detail);
+        return false;
       case Kind::crashed:
       case Kind::timed_out:
-        add_result("", Status::crashed, outcome.detail);
-        return nullptr;
+        add_result(stage, Status::crashed, outcome.detail);
+        return false;
     }
-    for (const std::string& trespass : call->trespasses())
-      add_result("memory", Status::fail, trespass);
-    if (contract_.run_deterministic) check_second_run(*call, make);
-    return call;
+    for (const std::string& trespass : call.trespasses())
+      add_result(joined(stage, "memory"), Status::fail, trespass);
+    return true;
   }
 
   void check_second_run(const KernelCall& first,
                         const std::function<std::unique_ptr<KernelCall>()>& make) {
     const std::unique_ptr<KernelCall> second = make();
-    const CallOutcome outcome = run_in_worker(*second, target_, kKernelTimeout);
-    if (outcome.kind != CallOutcome::Kind::done) {
-      add_result("second run", Status::crashed, outcome.detail);
-      return;
-    }
+    if (!ends_well(*second, "second run")) return;
     for (std::size_t i = 0; i < kCallTensors; ++i) {
       const auto tensor = static_cast<CallTensor>(i);
       if (!is_output(tensor)) continue;
@@ -217,9 +221,8 @@ class KernelCheck {
       results_.back().seconds = watch_.seconds();
     }
   }
-  void add_result(const char* stage, Status status, const std::string& detail) {
-    const std::string name = *stage == '\0' ? name_ : fmt::format("{} {}", name_, stage);
-    results_.push_back({name, status, detail, repro_, watch_.seconds()});
+  void add_result(const std::string& stage, Status status, const std::string& detail) {
+    results_.push_back({joined(name_, stage), status, detail, repro_, watch_.seconds()});
   }
 
   const mlacheck_kernel& kernel_;
