@@ -52,28 +52,58 @@ Judged judge(const std::string& kernel, const std::string& recipe,
 
 using Statuses = std::map<std::string, std::string>;
 
+// Of one call's outputs.
+Statuses outputs(const std::string& out, const std::string& lse, const std::string& max_logit,
+                 const std::string& stage = "") {
+  return {{stage + "sparse_attention.out", out},
+          {stage + "sparse_attention.lse", lse},
+          {stage + "sparse_attention.max_logit", max_logit}};
+}
+
+// Both of a kernel's modes alike.
+Statuses both_modes(const std::string& out, const std::string& lse, const std::string& max_logit) {
+  Statuses statuses = outputs(out, lse, max_logit);
+  statuses.merge(outputs(out, lse, max_logit, "batch invariant "));
+  return statuses;
+}
+
 TEST(WrongKernels, ZerosFail) {
   const Judged census = judge("zeros", kCensus);
   EXPECT_EQ(census.outcome.code, 1);
   // With q = 0 the largest logit is 0.
-  EXPECT_EQ(census.statuses, (Statuses{{"sparse_attention.out", "FAIL"},
-                                       {"sparse_attention.lse", "FAIL"},
-                                       {"sparse_attention.max_logit", "PASS"}}));
+  EXPECT_EQ(census.statuses, both_modes("FAIL", "FAIL", "PASS"));
   const Judged gaussian = judge("zeros", kGaussian);
   EXPECT_EQ(gaussian.outcome.code, 1);
-  EXPECT_EQ(gaussian.statuses, (Statuses{{"sparse_attention.out", "FAIL"},
-                                         {"sparse_attention.lse", "FAIL"},
-                                         {"sparse_attention.max_logit", "FAIL"}}));
-  EXPECT_THAT(gaussian.junit, HasSubstr("failures=\"3\""));
+  EXPECT_EQ(gaussian.statuses, both_modes("FAIL", "FAIL", "FAIL"));
+  EXPECT_THAT(gaussian.junit, HasSubstr("failures=\"6\""));
+}
+
+// Alone or among others: wrong alike, so that the rows' bits agree.
+TEST(WrongKernels, ZerosOfTheBatchInvariantModeAloneFail) {
+  for (const std::string& recipe :
+       {kGaussian, std::string("mlacheck1 op=sparse_attention t=3 h=4 k=64 n=256")}) {
+    const Judged judged = judge("zeros_when_batch_invariant", recipe);
+    EXPECT_EQ(judged.outcome.code, 1);
+    Statuses expected = outputs("PASS", "PASS", "PASS");
+    expected.merge(outputs("FAIL", "FAIL", "FAIL", "batch invariant "));
+    EXPECT_EQ(judged.statuses, expected);
+  }
+}
+
+TEST(WrongKernels, ARefusalOfAPromisedModeIsAFailure) {
+  const Judged judged = judge("refuses_batch_invariant", kGaussian);
+  EXPECT_EQ(judged.outcome.code, 1);
+  Statuses expected = outputs("PASS", "PASS", "PASS");
+  expected["batch invariant"] = "FAIL";
+  EXPECT_EQ(judged.statuses, expected);
+  EXPECT_THAT(judged.outcome.out, HasSubstr("promised, but refused: batch_invariant 1: 0 only"));
 }
 
 TEST(WrongKernels, AnLseOfTheWrongBaseFailsAndNothingElse) {
   for (const std::string& recipe : {kCensus, kGaussian}) {
     const Judged judged = judge("mislabels_lse", recipe);
     EXPECT_EQ(judged.outcome.code, 1);
-    EXPECT_EQ(judged.statuses, (Statuses{{"sparse_attention.out", "PASS"},
-                                         {"sparse_attention.lse", "FAIL"},
-                                         {"sparse_attention.max_logit", "PASS"}}));
+    EXPECT_EQ(judged.statuses, both_modes("PASS", "FAIL", "PASS"));
   }
 }
 
@@ -97,9 +127,7 @@ TEST(WrongKernels, AnotherBaseIsFineWhenItIsDeclared) {
   for (const std::string& recipe : {kCensus, kGaussian, kGaussian + " absent=rows"}) {
     const Judged judged = judge("base_2", recipe);
     EXPECT_EQ(judged.outcome.code, 0) << judged.outcome.out;
-    EXPECT_EQ(judged.statuses, (Statuses{{"sparse_attention.out", "PASS"},
-                                         {"sparse_attention.lse", "PASS"},
-                                         {"sparse_attention.max_logit", "PASS"}}));
+    EXPECT_EQ(judged.statuses, both_modes("PASS", "PASS", "PASS"));
   }
 }
 
@@ -140,7 +168,7 @@ TEST(WrongKernels, GitHubSeesEachFailureOnALineOfItsOwn) {
        (at = judged.outcome.out.find("\n::error title=mlacheck FAIL::", at)) != std::string::npos;
        ++at)
     ++lines;
-  EXPECT_EQ(lines, 3u);
+  EXPECT_EQ(lines, 6u);
   EXPECT_THAT(judge("zeros", kCensus).outcome.out, Not(HasSubstr("::error")));
 }
 

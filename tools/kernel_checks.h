@@ -13,9 +13,10 @@
 namespace mlacheck {
 
 // Every kernel of the library for the recipe's operator: its outputs against the oracle by the interval of the
-// contract that it declares, guard bands, inputs, and what else it promises: the bits of a second run, and of a row
-// alone. Recipes of index_scores are put to index_select and map_slots too. SKIPPED, with what the library
-// has, when nothing of it can be judged.
+// contract that it declares, guard bands, inputs, and what else it promises: the bits of a second run, and a
+// batch-invariant mode, whose outputs are judged too ("batch invariant ..."), in which a row has the same bits alone.
+// Recipes of index_scores are put to index_select and map_slots too. SKIPPED, with what the library has, when nothing
+// of it can be judged.
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library);
 
 // The same for sparse attention on given inputs; `repro` repeats it.

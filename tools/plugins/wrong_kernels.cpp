@@ -103,6 +103,12 @@ int accept(const mlacheck_problem* problem, char* why, std::size_t why_size) {
   return 0;
 }
 
+int refuse_batch_invariant(const mlacheck_problem* problem, char* why, std::size_t why_size) {
+  if (problem->u.sparse_attention.batch_invariant == 0) return accept(problem, why, why_size);
+  std::strncpy(why, "batch_invariant 1: 0 only", why_size - 1);
+  return 0;
+}
+
 int abort_when_asked(const mlacheck_problem*, char*, std::size_t) { std::abort(); }
 
 struct Kernel {
@@ -111,14 +117,17 @@ struct Kernel {
   void (*change_row)(Row&) = keep;
   decltype(accept)* supports = accept;
   std::int32_t lse_base = MLACHECK_LSE_NATURAL;
+  bool only_when_batch_invariant = false;
 };
 
 constexpr Kernel kKernels[] = {
     {.name = "zeros", .change_row = zero},
+    {.name = "zeros_when_batch_invariant", .change_row = zero, .only_when_batch_invariant = true},
     {.name = "mislabels_lse", .change_row = lse_in_base_2},
     {.name = "drops_last_key", .change_keys = drop_last},
     {.name = "base_2", .change_row = lse_in_base_2, .lse_base = MLACHECK_LSE_BASE2},
     {.name = "refuses", .supports = refuse},
+    {.name = "refuses_batch_invariant", .supports = refuse_batch_invariant},
     {.name = "crashes", .change_row = crash},
     {.name = "crashes_when_asked", .supports = abort_when_asked},
 };
@@ -140,7 +149,7 @@ int run(const mlacheck_problem* problem, const mlacheck_tensors* t, void*, std::
       std::vector<std::int32_t> keys = present_keys(p, *t, token);
       kChosen.change_keys(keys);
       Row row = attend(p, *t, q, keys);
-      kChosen.change_row(row);
+      if (!kChosen.only_when_batch_invariant || p.batch_invariant != 0) kChosen.change_row(row);
       const std::int64_t at = token * p.heads + head;
       for (std::int64_t d = 0; d < p.v_dim; ++d)
         out[at * p.v_dim + d] =
