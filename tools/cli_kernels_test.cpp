@@ -90,6 +90,15 @@ TEST(WrongKernels, ZerosOfTheBatchInvariantModeAloneFail) {
   }
 }
 
+// A row alone is asked for without max_logit.
+TEST(WrongKernels, OneThatWritesAnOutputThatNobodyWantsCrashes) {
+  const Judged judged = judge("expects_max_logit", kGaussian);
+  EXPECT_EQ(judged.outcome.code, 1);
+  Statuses expected = both_modes("PASS", "PASS", "PASS");
+  expected["batch invariant row alone"] = "CRASHED";
+  EXPECT_EQ(judged.statuses, expected);
+}
+
 TEST(WrongKernels, ARefusalOfAPromisedModeIsAFailure) {
   const Judged judged = judge("refuses_batch_invariant", kGaussian);
   EXPECT_EQ(judged.outcome.code, 1);

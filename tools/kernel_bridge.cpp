@@ -87,9 +87,14 @@ std::int64_t query_bytes(const QueryView& q, std::int64_t tokens, std::int64_t h
   return elements * static_cast<std::int64_t>(size_of(q.dtype));
 }
 
+struct Mode {
+  bool batch_invariant = false;
+  bool wants_max_logit = true;
+};
+
 std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
                                            const mlacheck_cache& cache, const void* rows,
-                                           std::int64_t row_bytes, bool batch_invariant) {
+                                           std::int64_t row_bytes, Mode mode) {
   mlacheck_problem problem = problem_of(MLACHECK_SPARSE_ATTENTION);
   mlacheck_sparse_attention_problem& a = problem.u.sparse_attention;
   a.tokens = p.tokens;
@@ -106,8 +111,8 @@ std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
   a.sm_scale = p.sm_scale;
   a.has_topk_length = p.topk_length != nullptr ? 1 : 0;
   a.has_attn_sink = p.attn_sink != nullptr ? 1 : 0;
-  a.wants_max_logit = 1;
-  a.batch_invariant = batch_invariant ? 1 : 0;
+  a.wants_max_logit = mode.wants_max_logit ? 1 : 0;
+  a.batch_invariant = mode.batch_invariant ? 1 : 0;
 
   Parts parts;
   parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.qk_dim));
@@ -118,17 +123,17 @@ std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
   parts.input(CallTensor::attn_sink, p.attn_sink, p.heads);
   parts.output(CallTensor::out, p.tokens * p.heads * p.v_dim, size_of(p.out_dtype));
   parts.output(CallTensor::lse, p.tokens * p.heads, sizeof(float));
-  parts.output(CallTensor::max_logit, p.tokens * p.heads, sizeof(float));
+  if (mode.wants_max_logit) parts.output(CallTensor::max_logit, p.tokens * p.heads, sizeof(float));
   return parts.call(problem);
 }
 
 // A problem on the case's cache: its own 656-byte records where it has them.
 std::unique_ptr<KernelCall> case_call(const SparseAttentionCase& attention,
-                                      const SparseAttentionProblem& problem, bool batch_invariant) {
+                                      const SparseAttentionProblem& problem, Mode mode) {
   const SparseAttentionRecipe& recipe = attention.recipe;
   if (recipe.kv != KvFormat::record656)
     return attention_call(problem, cache_of(problem.kv), problem.kv.data,
-                          extent(problem.kv, problem.qk_dim), batch_invariant);
+                          extent(problem.kv, problem.qk_dim), mode);
   const Tensor& records = attention.inputs[1];
   mlacheck_cache cache = {};
   cache.format = MLACHECK_CACHE_FP8_656;
@@ -138,8 +143,7 @@ std::unique_ptr<KernelCall> case_call(const SparseAttentionCase& attention,
       recipe.page_size == 0 ? std::max<std::int64_t>(recipe.slots, 1) : recipe.page_size;
   cache.row_stride = kv_record_656::kBytes;
   cache.page_stride = (cache.page_size + recipe.page_gap) * cache.row_stride;
-  return attention_call(problem, cache, records.bytes.data(), std::ssize(records.bytes),
-                        batch_invariant);
+  return attention_call(problem, cache, records.bytes.data(), std::ssize(records.bytes), mode);
 }
 
 // What index_scores and index_select read.
@@ -191,15 +195,15 @@ std::vector<T> copy_of(const KernelCall& call, CallTensor tensor) {
 }  // namespace
 
 std::unique_ptr<KernelCall> make_call(const SparseAttentionProblem& p) {
-  return attention_call(p, cache_of(p.kv), p.kv.data, extent(p.kv, p.qk_dim), false);
+  return attention_call(p, cache_of(p.kv), p.kv.data, extent(p.kv, p.qk_dim), {});
 }
 
 std::unique_ptr<KernelCall> make_call(const SparseAttentionCase& attention) {
-  return case_call(attention, attention.problem, false);
+  return case_call(attention, attention.problem, {});
 }
 
 std::unique_ptr<KernelCall> make_batch_invariant_call(const SparseAttentionCase& attention) {
-  return case_call(attention, attention.problem, true);
+  return case_call(attention, attention.problem, {.batch_invariant = true});
 }
 
 std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention, std::int64_t t) {
@@ -209,7 +213,7 @@ std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention,
                t * row.q.token_stride * static_cast<std::int64_t>(size_of(row.q.dtype));
   row.indices += t * row.index_stride;
   if (row.topk_length != nullptr) row.topk_length += t;
-  return case_call(attention, row, true);
+  return case_call(attention, row, {.batch_invariant = true, .wants_max_logit = false});
 }
 
 std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& p) {

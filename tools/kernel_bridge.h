@@ -19,7 +19,8 @@ std::unique_ptr<KernelCall> make_call(const SparseAttentionProblem& problem);
 std::unique_ptr<KernelCall> make_call(const SparseAttentionCase& attention);
 std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& problem);
 
-// The same call in the batch-invariant mode, of all rows or of row t alone.
+// The same call in the batch-invariant mode, of all rows or of row t alone; alone without max_logit, so that a kernel
+// is once asked for none.
 std::unique_ptr<KernelCall> make_batch_invariant_call(const SparseAttentionCase& attention);
 std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention, std::int64_t t);
 

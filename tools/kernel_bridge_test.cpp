@@ -57,6 +57,24 @@ TEST(KernelBridge, SparseAttentionGivesTheOperatorsBits) {
   }
 }
 
+TEST(KernelBridge, ARowAloneHasItsBitsAndNoMaxLogit) {
+  const SparseAttentionCase c = attention_case("length=edges");
+  const std::unique_ptr<KernelCall> all = make_batch_invariant_call(c), solo = make_solo_call(c, 1);
+  for (const KernelCall* call : {all.get(), solo.get()}) {
+    EXPECT_EQ(call->problem().u.sparse_attention.batch_invariant, 1);
+    run(*call, "sparse_attention");
+  }
+  EXPECT_EQ(solo->problem().u.sparse_attention.wants_max_logit, 0);
+  EXPECT_THAT(solo->tensor(CallTensor::max_logit), IsEmpty());
+  const SparseAttentionResult rows = attention_result(*all), row = attention_result(*solo);
+  const auto row_1 = [](const std::vector<float>& of) {
+    const auto width = std::ssize(of) / 3;
+    return std::vector<float>(of.begin() + width, of.begin() + 2 * width);
+  };
+  EXPECT_EQ(bits(row.out), bits(row_1(rows.out)));
+  EXPECT_EQ(bits(row.lse), bits(row_1(rows.lse)));
+}
+
 TEST(KernelBridge, SparseAttentionMayBeEmpty) {
   for (const char* line : {"mlacheck1 op=sparse_attention t=0", "mlacheck1 op=sparse_attention k=0",
                            "mlacheck1 op=sparse_attention t=2 h=1 k=4 n=0 absent=all"}) {

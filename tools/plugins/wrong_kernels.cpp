@@ -118,6 +118,7 @@ struct Kernel {
   decltype(accept)* supports = accept;
   std::int32_t lse_base = MLACHECK_LSE_NATURAL;
   bool only_when_batch_invariant = false;
+  bool expects_max_logit = false;  // asked for or not
 };
 
 constexpr Kernel kKernels[] = {
@@ -128,6 +129,7 @@ constexpr Kernel kKernels[] = {
     {.name = "base_2", .change_row = lse_in_base_2, .lse_base = MLACHECK_LSE_BASE2},
     {.name = "refuses", .supports = refuse},
     {.name = "refuses_batch_invariant", .supports = refuse_batch_invariant},
+    {.name = "expects_max_logit", .expects_max_logit = true},
     {.name = "crashes", .change_row = crash},
     {.name = "crashes_when_asked", .supports = abort_when_asked},
 };
@@ -155,7 +157,8 @@ int run(const mlacheck_problem* problem, const mlacheck_tensors* t, void*, std::
         out[at * p.v_dim + d] =
             mlacheck::to_bf16(static_cast<float>(row.out[static_cast<std::size_t>(d)]));
       t->lse[at] = static_cast<float>(row.lse);
-      t->max_logit[at] = static_cast<float>(row.max_logit);
+      if (p.wants_max_logit != 0 || kChosen.expects_max_logit)
+        t->max_logit[at] = static_cast<float>(row.max_logit);
     }
   return 0;
 }
