@@ -17,15 +17,15 @@ namespace mlacheck {
 
 namespace {
 
-// A whole page, so that kernels that read rows in large steps stay inside the block too.
-constexpr std::size_t kGuard = 4096;
 constexpr std::byte kGuardByte{0xdb};
 
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
 
 std::byte poison(CallTensor tensor) {
   const bool integers = tensor == CallTensor::selected || tensor == CallTensor::slots;
-  return integers ? std::byte{0xa5} : std::byte{0xff};
+  return integers ? std::byte{0xa5} : kPoison;
 }
 
 bool untouched(const std::byte* from, const std::byte* to) {
@@ -47,9 +47,9 @@ KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> i
   layout_.problem = problem;
   bytes_ = aligned(sizeof(CallHeader));
   const auto place = [&](CallTensor tensor, std::size_t bytes) {
-    bytes_ += kGuard;
+    bytes_ += kGuardBytes;
     layout_.pieces[static_cast<std::size_t>(tensor)] = {bytes_, bytes};
-    bytes_ += aligned(bytes) + kGuard;
+    bytes_ += aligned(bytes) + kGuardBytes;
   };
   for (const Input& input : inputs) place(input.tensor, input.bytes.size());
   for (const Output& output : outputs) place(output.tensor, output.bytes);
@@ -113,9 +113,9 @@ std::vector<std::string> KernelCall::trespasses() const {
     const CallHeader::Piece& piece = layout_.pieces[i];
     if (piece.offset == 0) continue;
     const std::byte* start = block_ + piece.offset;
-    if (!untouched(start - kGuard, start))
+    if (!untouched(start - kGuardBytes, start))
       found.push_back(fmt::format("wrote before {}", tensor_name(name)));
-    if (!untouched(start + piece.bytes, start + aligned(piece.bytes) + kGuard))
+    if (!untouched(start + piece.bytes, start + aligned(piece.bytes) + kGuardBytes))
       found.push_back(fmt::format("wrote past the end of {}", tensor_name(name)));
     if (!is_output(name) && hash_of_inputs(name) != input_hashes_[i])
       found.push_back(fmt::format("changed its input {}", tensor_name(name)));

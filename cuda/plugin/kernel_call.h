@@ -34,6 +34,14 @@ enum class CallTensor : std::uint32_t {
 };
 inline constexpr std::size_t kCallTensors = 18;
 
+// What stands around the tensors of a call and around its workspace. A whole page, so that kernels that read rows in
+// large steps stay inside the block too.
+inline constexpr std::size_t kGuardBytes = 4096;
+// Of the address of every tensor and of the workspace.
+inline constexpr std::size_t kTensorAlignment = 256;
+// Floats and workspaces before the kernel writes them: a NaN.
+inline constexpr std::byte kPoison{0xff};
+
 std::string_view tensor_name(CallTensor tensor);
 constexpr bool is_output(CallTensor tensor) { return tensor >= CallTensor::out; }
 

@@ -67,41 +67,46 @@ mlacheck_tensors addresses(std::byte* block, const CallHeader& header) {
 class CallMemory {
  public:
   CallMemory(std::span<std::byte> block, std::uint64_t workspace_bytes, bool on_device)
-      : block_(block),
-        workspace_bytes_(workspace_bytes),
-        workspace_(workspace_bytes + 2 * kGuard + 256, kByte) {
-    if (!on_device) return;
-    device_block_.emplace(block.size()).copy_from(block);
-    device_workspace_.emplace(workspace_.size()).copy_from(workspace_);
+      : block_(block), workspace_bytes_(workspace_bytes) {
+    if (on_device) {
+      device_block_.emplace(block.size()).copy_from(block);
+      device_workspace_.emplace(guarded_bytes()).fill(kPoison);
+    } else {
+      workspace_.assign(guarded_bytes(), kPoison);
+    }
+    const auto guard_end = reinterpret_cast<std::uintptr_t>(start()) + kGuardBytes;
+    offset_ = kGuardBytes + (kTensorAlignment - guard_end % kTensorAlignment) % kTensorAlignment;
   }
 
   std::byte* block() const { return device_block_ ? device_block_->data() : block_.data(); }
-  std::byte* workspace() {
-    std::byte* start = device_workspace_ ? device_workspace_->data() : workspace_.data();
-    const auto address = reinterpret_cast<std::uintptr_t>(start) + kGuard;
-    offset_ = kGuard + (256 - address % 256) % 256;
-    return start + offset_;
+  std::byte* workspace() { return start() + offset_; }
+  // Until what was started in device memory has ended.
+  void wait() const {
+    if (device_block_) synchronise_device();
   }
   // The kernel's outputs and what else it wrote, into the block in host memory, but for the header.
   void fetch() {
     if (!device_block_) return;
-    synchronise_device();
     std::vector<std::byte> header(sizeof(CallHeader));
     std::copy_n(block_.begin(), header.size(), header.begin());
     device_block_->copy_to(block_);
     std::copy(header.begin(), header.end(), block_.begin());
+    workspace_.resize(guarded_bytes());
     device_workspace_->copy_to(workspace_);
   }
   bool workspace_overrun() const {
     const std::byte* begin = workspace_.data();
-    const auto written = [](std::byte b) { return b != kByte; };
+    const auto written = [](std::byte b) { return b != kPoison; };
     return std::any_of(begin, begin + offset_, written) ||
            std::any_of(begin + offset_ + workspace_bytes_, begin + workspace_.size(), written);
   }
 
  private:
-  static constexpr std::size_t kGuard = 4096;
-  static constexpr std::byte kByte{0xff};
+  std::size_t guarded_bytes() const {
+    return workspace_bytes_ + 2 * kGuardBytes + kTensorAlignment;
+  }
+  std::byte* start() { return device_workspace_ ? device_workspace_->data() : workspace_.data(); }
+
   std::span<std::byte> block_;
   std::uint64_t workspace_bytes_;
   std::vector<std::byte> workspace_;
@@ -135,12 +140,14 @@ CallStatus make_call(std::span<std::byte> block, CallHeader& header,
   }
   CallMemory memory(block, workspace_bytes, kernel.memory == MLACHECK_DEVICE);
   const mlacheck_tensors tensors = addresses(memory.block(), header);
+  memory.wait();
   const auto begin = Clock::now();
   const int result = kernel.run(&header.problem, &tensors, memory.workspace(), workspace_bytes,
                                 nullptr, header.message, room);
-  memory.fetch();
+  if (result != 0) return CallStatus::failed;  // with its own reason
+  memory.wait();
   header.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (result != 0) return CallStatus::failed;
+  memory.fetch();
   if (memory.workspace_overrun()) {
     set_message(header, fmt::format("wrote outside its workspace of {} bytes", workspace_bytes));
     return CallStatus::failed;
