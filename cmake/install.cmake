@@ -1,5 +1,6 @@
-# What a kernel developer installs: the program, the reference as a kernel library, the C header (as a CMake
-# package too: find_package(mlacheck), mlacheck::kernel_abi) and the golden files.
+# What a kernel developer installs: the program, the kernel libraries of the project (the reference, the emulated
+# kernels, those for GPUs where nvcc built them), the C header (as a CMake package too: find_package(mlacheck),
+# mlacheck::kernel_abi) and the golden files.
 if(MLACHECK_BITS_ONLY OR NOT TARGET mlacheck)
   return()
 endif()
@@ -7,7 +8,11 @@ endif()
 include(CMakePackageConfigHelpers)
 
 install(TARGETS mlacheck RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS mlacheck_reference LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/mlacheck)
+foreach(library mlacheck_reference mlacheck_emulated mlacheck_gpu)
+  if(TARGET ${library})
+    install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/mlacheck)
+  endif()
+endforeach()
 install(FILES cuda/include/mlacheck_kernel.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY golden/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mlacheck/golden)
 
