@@ -42,13 +42,17 @@ void Tally::add(std::array<std::int64_t, 3> at, const ElementBound& bound, float
   }
   if (!is_worse(status, ratio, at)) return;
   worst_status_ = status;
-  const Interval interval = rounded_interval(bound.expected, bound.core, dtype_);
+  const double likely = std::min(bound.likely, bound.core);
+  const double radius = status == Status::improbable ? likely : bound.core;
+  const Interval interval = rounded_interval(bound.expected, radius, dtype_);
   worst_.worst = at;
   worst_.expected = bound.expected;
   worst_.low = interval.low;
   worst_.high = interval.high;
   worst_.got = value;
   worst_.ratio = ratio;
+  worst_.likely_ratio = std::abs(value - bound.expected) /
+                        (likely + 0.5 * spacing(dtype_, std::abs(bound.expected) + likely));
 }
 
 void Tally::merge(const Tally& other) {

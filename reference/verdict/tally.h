@@ -29,7 +29,8 @@ class Tally {
   static constexpr double kZerosShare = 15.0 / 16;
   static constexpr double kNegligible = 0x1p-90;  // a sink's tiny factor may leave 0 of the value
   static constexpr double kBinsPerUnit = 512;     // resolution of p99.9
-  static constexpr std::size_t kBins = 2048;      // ratios up to 4, the last bin takes the rest
+  // The last bin takes the rest.
+  static constexpr auto kBins = static_cast<std::size_t>(kMaxQuantile * kBinsPerUnit);
 
   bool is_worse(Status status, double ratio, const std::array<std::int64_t, 3>& at) const;
 

@@ -56,13 +56,17 @@ std::string describe(const Finding& f) {
           fmt::format("{} of {} elements outside the statistical bound", f.improbable, f.elements);
     else
       text += fmt::format("{} elements", f.elements);
-    if (f.worst[0] >= 0)
-      text += fmt::format(
-          "; worst {}: got {:.9g}, expected {:.9g} in [{:.9g}, {:.9g}], budget used {:.3g} %",
-          coordinates(f.worst), f.got, f.expected, f.low, f.high, 100 * f.ratio);
+    if (f.worst[0] >= 0) {
+      text += fmt::format("; worst {}: got {:.9g}, expected {:.9g} in [{:.9g}, {:.9g}], ",
+                          coordinates(f.worst), f.got, f.expected, f.low, f.high);
+      if (f.failed == 0 && f.improbable > 0)
+        text += fmt::format("statistical budget used {:.3g} %, proven ", 100 * f.likely_ratio);
+      text += fmt::format("budget used {:.3g} %", 100 * f.ratio);
+    }
     if (f.max_ulp > 0)
-      text += fmt::format("; p99.9 {:.3g} %, max {} ulp, max |d| {:.3g}, 1-cos {:.2g}",
-                          100 * f.ratio_p999, f.max_ulp, f.max_abs, f.cosine);
+      text += fmt::format("; p99.9 {}{:.3g} %, max {} ulp, max |d| {:.3g}, 1-cos {:.2g}",
+                          f.ratio_p999 >= kMaxQuantile ? ">= " : "", 100 * f.ratio_p999, f.max_ulp,
+                          f.max_abs, f.cosine);
   }
   if (!f.detail.empty()) text += fmt::format("{}{}", text.empty() ? "" : ": ", f.detail);
   return text;

@@ -34,7 +34,14 @@ TEST(Tally, NamesTheWorstElement) {
   Tally tally(DType::bf16);
   tally.add({0, 0, 0}, bound(1), 1);
   tally.add({0, 0, 1}, bound(1), 1 + 0x1.8p-6f);  // improbable
-  EXPECT_EQ(tally.finding("out").status, Status::improbable);
+  const Finding improbable = tally.finding("out");
+  EXPECT_EQ(improbable.status, Status::improbable);
+  EXPECT_EQ(improbable.low, 1 - 0x1p-6);
+  EXPECT_EQ(improbable.high, 1 + 0x1p-6);
+  EXPECT_DOUBLE_EQ(improbable.likely_ratio, 0x1.8p-6 / (0x1p-6 + 0x1p-8));
+  EXPECT_THAT(to_string(improbable),
+              AllOf(HasSubstr("in [0.984375, 1.015625], statistical budget used 120 %"),
+                    HasSubstr("proven budget used 66.7 %")));
   tally.add({2, 3, 4}, bound(1), 1.5f);   // fails
   tally.add({2, 3, 5}, bound(2), 2.25f);  // fails by less
   const Finding finding = tally.finding("out");
@@ -75,6 +82,9 @@ TEST(Tally, QuantileIgnoresOneInAThousand) {
   EXPECT_NEAR(tally.finding("x").ratio, 0.9, 1e-6);
   for (std::int64_t i = 0; i < 10; ++i) tally.add({i, 1, 0}, one, 0.9f);
   EXPECT_NEAR(tally.finding("x").ratio_p999, 0.9, 0.003);
+  EXPECT_THAT(to_string(tally.finding("x")), HasSubstr("; p99.9 90"));
+  for (std::int64_t i = 0; i < 10; ++i) tally.add({i, 2, 0}, one, 9);
+  EXPECT_THAT(to_string(tally.finding("x")), HasSubstr("; p99.9 >= 400 %"));
 }
 
 TEST(Tally, ANanIsTheWorstThatCanBe) {
