@@ -18,10 +18,20 @@ if(NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 
-if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 90a-real 120a-real 121a-real)
+set(architectures ${CMAKE_CUDA_ARCHITECTURES})
+if(NOT architectures)
+  set(CMAKE_CUDA_ARCHITECTURES 90a-real)  # for the compiler's own test
 endif()
 enable_language(CUDA)
+if(NOT architectures)
+  # Those that this nvcc knows.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+    list(APPEND CMAKE_CUDA_ARCHITECTURES 120a-real)
+  endif()
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.9)
+    list(APPEND CMAKE_CUDA_ARCHITECTURES 121a-real)
+  endif()
+endif()
 # CMake 3.25 does not know that nvcc 12 and later speak C++20.
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
 set(MLACHECK_HAS_CUDA TRUE)
