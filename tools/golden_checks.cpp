@@ -132,7 +132,7 @@ std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& 
     }
     const std::size_t before = files.size();
     for (const auto& entry : std::filesystem::directory_iterator(path))
-      if (entry.path().extension() == ".h5") files.push_back(entry.path());
+      if (is_golden_name(entry.path())) files.push_back(entry.path());
     if (files.size() == before)
       throw std::runtime_error(fmt::format("{}: holds no golden file", path));
   }
@@ -175,10 +175,10 @@ void check_golden_file(const std::filesystem::path& path, const GoldenCheckOptio
     }
     for (const Golden& layer : split_layers(golden))
       check_layer_golden(file, path.string(), layer, options, report);
-  } catch (const std::invalid_argument& error) {
-    report.error(fmt::format("{}: {}", path.string(), error.what()));
-  } catch (const std::runtime_error& error) {
-    report.error(error.what());
+  } catch (const std::exception& error) {  // memory that is not to be had, too: others can be read
+    const std::string what = error.what();
+    report.error(what.starts_with(path.string()) ? what
+                                                 : fmt::format("{}: {}", path.string(), what));
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace mlacheck {
 
-// Every golden file (*.h5) of the given files and directories, sorted. Throws std::runtime_error
+// The given files, and every golden file (is_golden_name) of the given directories, sorted. Throws std::runtime_error
 // naming a folder without any.
 std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& paths);
 
