@@ -1,9 +1,13 @@
 // golden capture, check, show, diff and manifest from outside; damaged files, killed captures.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -107,8 +111,6 @@ TEST(Golden, CheckFindsAWrongBitAndSaysWhere) {
     Golden golden = read_golden(folder / "a.h5");
     const bool layer = recipe == kLayer;
     golden.datasets["outputs/reference/lse"].bytes[0] ^= std::byte{1};
-    // What a layer's file says of itself must agree; a wrong reference would write both.
-    if (layer) golden.attributes["sha256.lse"] = std::string(64, '0');
     write_golden(folder / "a.h5", golden);
     const Outcome outcome = mlacheck({"golden", "check", folder / "a.h5"});
     EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
@@ -217,6 +219,84 @@ TEST_F(DamagedGolden, LaterSchema) {
   expect_refused(path, "newer than 1");
 }
 
+// Memory for its weights that no machine has; the files after it are checked, the report is written.
+TEST(Golden, CheckGoesOnAfterAFileThatIsTooLarge) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer ends the program where memory is refused";
+#endif
+  const TemporaryFolder folder;
+  capture(kLayer, folder / "a.h5");
+  capture(kOperator, folder / "b.h5");
+  Golden golden = read_golden(folder / "a.h5");
+  golden.attributes["model"] = std::string("config");
+  golden.attributes["config_json"] =
+      std::string(R"({"model_type": "glm_moe_dsa", "hidden_size": 1, "num_hidden_layers": 4,)"
+                  R"( "num_attention_heads": 16777216, "q_lora_rank": 16777216, "index_topk": 3,)"
+                  R"( "n_routed_experts": 8})");
+  golden.datasets["inputs/hidden_states"] = make_dataset({4, 1}, std::vector<float>(4));
+  write_golden(folder / "a.h5", golden);
+  const std::filesystem::path json = folder / "report.json";
+  const Outcome outcome =
+      mlacheck({"golden", "check", folder / "a.h5", folder / "b.h5", "--json", json});
+  EXPECT_EQ(outcome.code, 3) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr((folder / "a.h5").string() + ": "));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("PASS       b.h5 bits"), HasSubstr("1 errors")));
+  EXPECT_EQ(nlohmann::json::parse(read_file(json)).at("errors").size(), 1u);
+}
+
+// ---- Reports ----
+
+class GoldenReport : public ::testing::Test {
+ protected:
+  GoldenReport() { capture(kOperator, folder_ / "a.h5"); }
+  Outcome check(const char* option, const std::filesystem::path& report) {
+    return mlacheck({"golden", "check", folder_ / "a.h5", option, report});
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(GoldenReport, ThatCannotBeWrittenIsNoticedBeforeTheRun) {
+  for (const char* option : {"--json", "--junit"})
+    for (const std::filesystem::path& report : {folder_ / "none/report", folder_.path()}) {
+      const Outcome outcome = check(option, report);
+      EXPECT_EQ(outcome.code, 3);
+      EXPECT_THAT(outcome.err, HasSubstr(report.string()));
+      EXPECT_THAT(outcome.out, IsEmpty());
+    }
+  EXPECT_EQ(content_of(folder_.path()).size(), 1u);
+}
+
+TEST_F(GoldenReport, OnAFullDiskIsAnErrorAndLeavesTheOldOne) {
+  folder_.write("report", "old");
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small{300, limit.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);  // the program inherits both
+  for (const char* option : {"--json", "--junit"}) {
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const Outcome outcome = check(option, folder_ / "report");
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    EXPECT_EQ(outcome.code, 3) << option;
+    EXPECT_THAT(outcome.err, HasSubstr((folder_ / "report").string()));
+    EXPECT_EQ(read_file(folder_ / "report"), "old");
+  }
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(content_of(folder_.path()).size(), 2u);
+}
+
+TEST_F(GoldenReport, GoesIntoAPipeAsItIs) {
+  const std::filesystem::path pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_EQ(check("--json", pipe).code, 0);
+  std::string text(65'536, '\0');
+  text.resize(
+      static_cast<std::size_t>(std::max<ssize_t>(read(reader, text.data(), text.size()), 0)));
+  close(reader);
+  EXPECT_TRUE(nlohmann::json::accept(text)) << text;
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
 // ---- What a golden says that cannot be ----
 
 class ContradictoryGolden : public ::testing::Test {
@@ -293,6 +373,16 @@ TEST(GoldenCapture, RefusesAnOptionThatItsSourceCannotUse) {
     expect_usage(source, "--topk", "2");
   }
   for (const Arguments& source : {recipe, checkpoint}) expect_usage(source, "--dtype", "bf16");
+}
+
+TEST(GoldenCapture, TakesNoPlaceOfAPipe) {
+  const TemporaryFolder folder;
+  const std::filesystem::path pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const Outcome outcome = mlacheck({"golden", "capture", "--recipe", kOperator, "--out", pipe});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(pipe.string()), HasSubstr("expected a regular file")));
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
 // Kills captures at moments spread over the time that one takes, and a little beyond.

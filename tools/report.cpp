@@ -76,7 +76,10 @@ Report::Report(std::string title, ReportOptions options)
     : title_(std::move(title)),
       options_(std::move(options)),
       terminal_(isatty(STDOUT_FILENO) == 1 && !set_and_not_empty("CI")),
-      colours_(terminal_ && !set_and_not_empty("NO_COLOR")) {}
+      colours_(terminal_ && !set_and_not_empty("NO_COLOR")) {
+  for (const auto& file : {options_.junit, options_.json})
+    if (file) require_writable(*file);
+}
 
 void Report::clear_line() {
   if (line_open_) fmt::print("\r\x1b[K");

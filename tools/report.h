@@ -29,6 +29,7 @@ struct ReportOptions {
 // log. Colours only on a terminal and never with NO_COLOR; GitHub annotations under GITHUB_ACTIONS.
 class Report {
  public:
+  // Throws as finish() does where a file could not be written, before there is anything to write.
   Report(std::string title, ReportOptions options);
 
   // What is being worked on; `total` of 0 where the number of checks is not known.
@@ -38,8 +39,8 @@ class Report {
   // with exit code 3.
   void error(const std::string& message);
 
-  // Prints the summary and writes the files. Returns the exit code. Throws std::system_error naming
-  // the file that cannot be written.
+  // Prints the summary and writes the files. Returns the exit code. Throws Hdf5Error or
+  // std::system_error naming the file that cannot be written.
   int finish();
 
  private:

@@ -5,13 +5,27 @@
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
+
+#include "fixtures/hdf5/replace_file.h"
 
 namespace mlacheck {
 
 namespace {
 
+// A pipe or a terminal, which a shell gives as a file: no file can take its place.
+bool is_stream(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  return std::filesystem::is_character_file(status) || std::filesystem::is_fifo(status);
+}
+
 void write_file(const std::filesystem::path& path, const std::string& text) {
+  if (!is_stream(path)) {
+    ReplaceFile(path).commit(std::as_bytes(std::span(text)));
+    return;
+  }
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
@@ -45,6 +59,10 @@ std::string xml(const std::string& text) {
 }
 
 }  // namespace
+
+void require_writable(const std::filesystem::path& path) {
+  if (!is_stream(path)) const ReplaceFile probe(path);
+}
 
 void write_junit(const std::filesystem::path& path, const std::string& title,
                  const std::vector<CheckResult>& results, const std::vector<std::string>& errors) {
