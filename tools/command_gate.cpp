@@ -44,7 +44,7 @@ GpuKernels gpu_kernels(const std::vector<Recipe>& recipes) {
   if (!path)
     return {std::nullopt,
             "libmlacheck_gpu.so is not beside the program: it was built without nvcc"};
-  const KernelLibrary library = KernelLibrary::open(*path);
+  const KernelLibrary library = load_library(*path);
   // A GPU that the kernels are not built for refuses whatever it is asked.
   std::string reason = "takes none of the gate's recipes";
   for (const Recipe& recipe : recipes)
@@ -81,14 +81,14 @@ void check_records(const std::filesystem::path& folder, const GoldenCheckOptions
 
 int run_gate(const GateOptions& options) {
   const std::filesystem::path folder = options.golden.empty() ? golden_folder() : options.golden;
-  std::vector<KernelLibrary> libraries = {KernelLibrary::open(reference_library())};
-  for (const std::string& path : options.libraries) libraries.push_back(KernelLibrary::open(path));
+  std::vector<KernelLibrary> libraries = {load_library(reference_library())};
+  for (const std::string& path : options.libraries) libraries.push_back(load_library(path));
   const std::vector<Recipe> recipes = gate_recipes();
   const GpuKernels gpu = gpu_kernels(recipes);
   if (options.require_gpu && !gpu.library)
     throw std::runtime_error(fmt::format("--require-gpu: {}", gpu.reason));
   // The project's own kernels, each on the recipes that it takes.
-  std::vector<KernelLibrary> kernels = {KernelLibrary::open(emulated_library())};
+  std::vector<KernelLibrary> kernels = {load_library(emulated_library())};
   if (gpu.library) kernels.push_back(*gpu.library);
 
   Report report("gate", options.report);

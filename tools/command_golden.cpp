@@ -18,6 +18,7 @@
 #include "tools/device_record_run.h"
 #include "tools/golden_checks.h"
 #include "tools/golden_sources.h"
+#include "tools/reference_library.h"
 #include "tools/report_options.h"
 
 namespace mlacheck {
@@ -127,7 +128,7 @@ std::vector<RecordRequest> read_requests(const std::filesystem::path& path) {
 
 int record(const RecordOptions& options) {
   const std::vector<RecordRequest> requests = read_requests(options.recipes);
-  const KernelLibrary library = KernelLibrary::open(options.library);
+  const KernelLibrary library = load_library(options.library);
   if (is_on_device(library) && options.emulated)
     throw std::invalid_argument(fmt::format(
         "{} wants device memory: no --emulated for what a GPU returns", options.library));

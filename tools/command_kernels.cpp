@@ -93,7 +93,7 @@ void add_kernels(CLI::App& app, Action& action) {
       if (libraries.empty()) libraries.push_back(reference_library().string());
       bool failed = false;
       for (const std::string& path : libraries) {
-        const KernelLibrary library = KernelLibrary::open(path);
+        const KernelLibrary library = load_library(path);
         fmt::print("{}: {} {}\n", path, library.name(), library.version());
         for (const mlacheck_kernel* kernel : library.kernels()) {
           show(*kernel);

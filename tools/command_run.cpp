@@ -10,6 +10,7 @@
 #include "tools/case_checks.h"
 #include "tools/commands.h"
 #include "tools/kernel_checks.h"
+#include "tools/reference_library.h"
 #include "tools/report_options.h"
 
 namespace mlacheck {
@@ -20,7 +21,7 @@ int run_recipe(const std::string& line, const std::vector<std::string>& librarie
                const ReportOptions& options) {
   const Recipe recipe = parse_recipe(line);
   std::vector<KernelLibrary> loaded;
-  for (const std::string& path : libraries) loaded.push_back(KernelLibrary::open(path));
+  for (const std::string& path : libraries) loaded.push_back(load_library(path));
 
   // Before anything runs, so that a crash still leaves it.
   fmt::print("{}\n", canonical(recipe));

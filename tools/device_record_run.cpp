@@ -14,15 +14,12 @@
 #include "tools/judgements.h"
 #include "tools/kernel_bridge.h"
 #include "tools/kernel_contract.h"
-#include "tools/reference_library.h"
 
 namespace mlacheck {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::seconds kTimeout{300};
 
 // Products of q . k and of p . v, as the kernels' tiles make them: the emulator does about 10^9 in a
 // second.
@@ -60,8 +57,7 @@ DeviceRecord record_one(const RecordRequest& request, const KernelLibrary& libra
   for (const mlacheck_kernel* kernel : library.kernels()) {
     if (kernel->op != MLACHECK_SPARSE_ATTENTION) continue;
     const std::unique_ptr<KernelCall> call = call_of(c, request.mode);
-    const CallOutcome outcome =
-        run_in_worker(*call, {library.path(), kernel->name, this_program()}, kTimeout);
+    const CallOutcome outcome = run_in_worker(*call, library.target(kernel->name));
     const std::string flaw = flaw_of(*call, outcome);
     if (flaw.empty())
       return make_device_record(request, kernel->name, hash_of(c.inputs), outputs_of(*call));
@@ -106,8 +102,7 @@ Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
 
   const mlacheck_kernel& kernel = library.kernel(record.kernel);
   const std::unique_ptr<KernelCall> call = call_of(c, request.mode);
-  const CallOutcome outcome =
-      run_in_worker(*call, {library.path(), record.kernel, this_program()}, kTimeout);
+  const CallOutcome outcome = run_in_worker(*call, library.target(record.kernel));
   if (outcome.kind == CallOutcome::Kind::refused)
     throw std::runtime_error(fmt::format("{} refuses it: {}", record.kernel, outcome.detail));
   Replay replay;

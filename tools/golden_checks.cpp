@@ -116,7 +116,7 @@ void check_device_records(const std::string& file, const std::string& path, cons
                           const GoldenCheckOptions& options, Report& report) {
   const DeviceRecords records = read_device_records(golden);
   replay_records({file, fmt::format("mlacheck golden check {}", path), options.stored_oracle},
-                 records, KernelLibrary::open(emulated_library()), report);
+                 records, load_library(emulated_library()), report);
   if (options.gpu != nullptr)
     replay_records({file, "mlacheck gate --require-gpu"}, records, *options.gpu, report);
 }

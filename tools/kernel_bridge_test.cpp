@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 void run(const KernelCall& call, const char* kernel) {
   const CallOutcome outcome = run_in_worker(
-      call, {MLACHECK_REFERENCE_LIBRARY, kernel, MLACHECK_PROGRAM}, std::chrono::seconds(60));
+      call, {MLACHECK_REFERENCE_LIBRARY, kernel, MLACHECK_PROGRAM, std::chrono::seconds(60)});
   ASSERT_EQ(outcome.kind, CallOutcome::Kind::done) << outcome.detail;
   EXPECT_THAT(call.trespasses(), IsEmpty());
 }

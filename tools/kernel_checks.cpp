@@ -20,7 +20,6 @@
 #include "tools/kernel_bridge.h"
 #include "tools/kernel_contract.h"
 #include "tools/layer_kernels.h"
-#include "tools/reference_library.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck {
@@ -68,7 +67,7 @@ class KernelCheck {
   KernelCheck(const KernelLibrary& library, const mlacheck_kernel& kernel, std::string repro)
       : kernel_(kernel),
         contract_(contract_of(kernel)),
-        target_{library.path(), kernel.name, this_program()},
+        target_(library.target(kernel.name)),
         name_(fmt::format("{}:{}", library.path().filename().string(), kernel.name)),
         repro_(std::move(repro)) {}
 
@@ -177,7 +176,7 @@ class KernelCheck {
   // Makes the call. How it ended, if not well, and what it wrote outside its outputs are results already. A stage
   // with a name is one that the kernel promised: to refuse it is to break the promise.
   bool ends_well(const KernelCall& call, const std::string& stage) {
-    const CallOutcome outcome = run_in_worker(call, target_, kKernelTimeout);
+    const CallOutcome outcome = run_in_worker(call, target_);
     using Kind = CallOutcome::Kind;
     switch (outcome.kind) {
       case Kind::done:
@@ -298,7 +297,7 @@ std::optional<CallOutcome> support_of(const KernelLibrary& library, const mlache
     call = make_call(problem_of(TopKCase(*top_k)));
   else
     call = index_call(kernel.op, IndexScoresCase(std::get<IndexScoresRecipe>(recipe)).problem);
-  return ask_in_worker(*call, {library.path(), kernel.name, this_program()}, kKernelTimeout);
+  return ask_in_worker(*call, library.target(kernel.name));
 }
 
 }  // namespace mlacheck

@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "cuda/plugin/worker_process.h"
 #include "reference/verdict/verdict.h"
 #include "tools/commands.h"
 
 int main(int argc, char** argv) {
+  mlacheck::open_standard_streams();
   CLI::App app("Correctness gate for sparse MLA attention with the DSA lightning indexer.",
                "mlacheck");
   app.set_version_flag("--version", std::string("mlacheck ") + MLACHECK_VERSION);

@@ -5,6 +5,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "cuda/plugin/library_description.h"
+
 namespace mlacheck {
 
 std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
@@ -47,6 +49,10 @@ std::optional<std::filesystem::path> gpu_library() {
   for (const std::filesystem::path& path : library_places("libmlacheck_gpu.so"))
     if (std::filesystem::exists(path)) return path;
   return std::nullopt;
+}
+
+KernelLibrary load_library(const std::filesystem::path& path, std::chrono::seconds timeout) {
+  return describe_in_worker(path, this_program(), timeout);
 }
 
 std::filesystem::path golden_folder() {

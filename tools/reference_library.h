@@ -1,7 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
+
+#include "cuda/plugin/kernel_library.h"
 
 namespace mlacheck {
 
@@ -14,6 +17,11 @@ std::filesystem::path reference_library();  // the reference
 std::filesystem::path emulated_library();   // the GPU kernels on the emulator
 // The GPU kernels themselves; nothing where they were not built.
 std::optional<std::filesystem::path> gpu_library();
+
+// A kernel library, loaded by a process of its own, as are its calls; each has so long. Throws like
+// describe_in_worker.
+KernelLibrary load_library(const std::filesystem::path& path,
+                           std::chrono::seconds timeout = kKernelTimeout);
 
 // The project's golden files: those of the source tree in a build tree, under share/mlacheck when
 // installed. Throws like reference_library.

@@ -1,14 +1,9 @@
 #include "cuda/plugin/kernel_call.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -28,6 +23,33 @@ std::byte poison(CallTensor tensor) {
   return integers ? std::byte{0xa5} : kPoison;
 }
 
+CallHeader lay_out(const mlacheck_problem& problem, std::span<const KernelCall::Input> inputs,
+                   std::span<const KernelCall::Output> outputs) {
+  CallHeader layout = {};
+  layout.problem = problem;
+  std::uint64_t end = aligned(sizeof(CallHeader));
+  const auto place = [&](CallTensor tensor, std::size_t bytes) {
+    layout.pieces[static_cast<std::size_t>(tensor)] = {end + kGuardBytes, bytes};
+    end += kGuardBytes + aligned(bytes) + kGuardBytes;
+  };
+  for (const KernelCall::Input& input : inputs) place(input.tensor, input.bytes.size());
+  for (const KernelCall::Output& output : outputs) place(output.tensor, output.bytes);
+  return layout;
+}
+
+// Bytes of the block.
+std::size_t end_of(const CallHeader& layout) {
+  std::size_t end = aligned(sizeof(CallHeader));
+  for (const CallHeader::Piece& piece : layout.pieces)
+    if (piece.offset != 0)
+      end = std::max<std::size_t>(end, piece.offset + aligned(piece.bytes) + kGuardBytes);
+  return end;
+}
+
+bool same(const auto& a, const auto& b) {
+  return std::ranges::equal(std::as_bytes(std::span(&a, 1)), std::as_bytes(std::span(&b, 1)));
+}
+
 bool untouched(const std::byte* from, const std::byte* to) {
   return std::all_of(from, to, [](std::byte b) { return b == kGuardByte; });
 }
@@ -43,52 +65,19 @@ std::string_view tensor_name(CallTensor tensor) {
 }
 
 KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
-                       std::span<const Output> outputs) {
-  layout_.problem = problem;
-  bytes_ = aligned(sizeof(CallHeader));
-  const auto place = [&](CallTensor tensor, std::size_t bytes) {
-    bytes_ += kGuardBytes;
-    layout_.pieces[static_cast<std::size_t>(tensor)] = {bytes_, bytes};
-    bytes_ += aligned(bytes) + kGuardBytes;
-  };
-  for (const Input& input : inputs) place(input.tensor, input.bytes.size());
-  for (const Output& output : outputs) place(output.tensor, output.bytes);
-
-  file_descriptor_ = memfd_create("mlacheck-call", MFD_CLOEXEC);
-  // Reserved now: a page that is missing later would be a SIGBUS.
-  int error = file_descriptor_ < 0
-                  ? errno
-                  : posix_fallocate(file_descriptor_, 0, static_cast<off_t>(bytes_));
-  void* block = MAP_FAILED;
-  if (error == 0) {
-    block = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_descriptor_, 0);
-    if (block == MAP_FAILED) error = errno;
-  }
-  if (error != 0) {
-    release();
-    throw std::system_error(error, std::generic_category(),
-                            fmt::format("shared memory of {} bytes for a kernel call", bytes_));
-  }
-  block_ = static_cast<std::byte*>(block);
-
-  std::fill(block_, block_ + bytes_, kGuardByte);
-  std::memcpy(block_, &layout_, sizeof(layout_));
+                       std::span<const Output> outputs)
+    : layout_(lay_out(problem, inputs, outputs)), memory_(end_of(layout_), "a kernel call") {
+  std::ranges::fill(memory_.bytes(), kGuardByte);
+  std::memcpy(block(), &layout_, sizeof(layout_));
   for (const Input& input : inputs) {
     const std::size_t i = static_cast<std::size_t>(input.tensor);
-    std::copy(input.bytes.begin(), input.bytes.end(), block_ + layout_.pieces[i].offset);
+    std::copy(input.bytes.begin(), input.bytes.end(), block() + layout_.pieces[i].offset);
     input_hashes_[i] = hash_of_inputs(input.tensor);
   }
   for (const Output& output : outputs) {
-    std::byte* start = block_ + layout_.pieces[static_cast<std::size_t>(output.tensor)].offset;
+    std::byte* start = block() + layout_.pieces[static_cast<std::size_t>(output.tensor)].offset;
     std::fill(start, start + output.bytes, poison(output.tensor));
   }
-}
-
-KernelCall::~KernelCall() { release(); }
-
-void KernelCall::release() {
-  if (block_ != nullptr) munmap(block_, bytes_);
-  if (file_descriptor_ >= 0) close(file_descriptor_);
 }
 
 std::string KernelCall::message() const {
@@ -98,7 +87,7 @@ std::string KernelCall::message() const {
 
 std::span<const std::byte> KernelCall::tensor(CallTensor tensor) const {
   const CallHeader::Piece& piece = layout_.pieces[static_cast<std::size_t>(tensor)];
-  return {block_ + piece.offset, piece.bytes};
+  return {block() + piece.offset, piece.bytes};
 }
 
 std::uint64_t KernelCall::hash_of_inputs(CallTensor name) const {
@@ -108,11 +97,13 @@ std::uint64_t KernelCall::hash_of_inputs(CallTensor name) const {
 
 std::vector<std::string> KernelCall::trespasses() const {
   std::vector<std::string> found;
+  if (!same(shared().problem, layout_.problem) || !same(shared().pieces, layout_.pieces))
+    found.push_back("changed the problem");
   for (std::size_t i = 0; i < kCallTensors; ++i) {
     const auto name = static_cast<CallTensor>(i);
     const CallHeader::Piece& piece = layout_.pieces[i];
     if (piece.offset == 0) continue;
-    const std::byte* start = block_ + piece.offset;
+    const std::byte* start = block() + piece.offset;
     if (!untouched(start - kGuardBytes, start))
       found.push_back(fmt::format("wrote before {}", tensor_name(name)));
     if (!untouched(start + piece.bytes, start + aligned(piece.bytes) + kGuardBytes))

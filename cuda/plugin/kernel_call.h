@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/include/mlacheck_kernel.h"
+#include "cuda/plugin/shared_memory.h"
 
 namespace mlacheck {
 
@@ -45,8 +46,8 @@ inline constexpr std::byte kPoison{0xff};
 std::string_view tensor_name(CallTensor tensor);
 constexpr bool is_output(CallTensor tensor) { return tensor >= CallTensor::out; }
 
-// How far a call came; written by the process that makes it.
-enum class CallStatus : std::int32_t { pending, done, refused, failed };
+// How far a call came; written by the process that makes it. Pending: nobody has taken it.
+enum class CallStatus : std::int32_t { pending, started, done, refused, failed };
 
 // What stands at the start of the shared block.
 struct CallHeader {
@@ -82,11 +83,10 @@ class KernelCall {
   // Copies the inputs. Throws std::system_error when shared memory is short.
   KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
              std::span<const Output> outputs);
-  ~KernelCall();
   KernelCall(const KernelCall&) = delete;
   KernelCall& operator=(const KernelCall&) = delete;
 
-  int file_descriptor() const { return file_descriptor_; }
+  int file_descriptor() const { return memory_.file_descriptor(); }
   const mlacheck_problem& problem() const { return layout_.problem; }
   // What the other process says of its call. Nothing in it can be trusted but for showing it.
   CallStatus status() const { return shared().status; }
@@ -95,19 +95,17 @@ class KernelCall {
   std::span<const std::byte> tensor(CallTensor tensor) const;
 
   // What a finished call did that it must not: "wrote before lse", "wrote past the end of lse",
-  // "changed its input q".
+  // "changed its input q", "changed the problem".
   std::vector<std::string> trespasses() const;
 
  private:
-  const CallHeader& shared() const { return *reinterpret_cast<const CallHeader*>(block_); }
+  std::byte* block() const { return memory_.bytes().data(); }
+  const CallHeader& shared() const { return *reinterpret_cast<const CallHeader*>(block()); }
   std::uint64_t hash_of_inputs(CallTensor tensor) const;
-  void release();
 
   // As it was laid out: a kernel that writes wildly can reach the copy in shared memory.
-  CallHeader layout_ = {};
-  int file_descriptor_ = -1;
-  std::byte* block_ = nullptr;
-  std::size_t bytes_ = 0;
+  CallHeader layout_;
+  SharedMemory memory_;
   std::uint64_t input_hashes_[kCallTensors] = {};
 };
 

@@ -31,11 +31,23 @@ void check_kernel(const std::filesystem::path& path, const mlacheck_kernel* kern
   if (!names.insert(name).second) refuse(path, fmt::format("two kernels are named '{}'", name));
   if (kernel->description == nullptr)
     refuse(path, fmt::format("kernel '{}' has no description", name));
-  if (kernel->supports == nullptr || kernel->workspace_size == nullptr || kernel->run == nullptr)
-    refuse(path, fmt::format("kernel '{}' lacks supports, workspace_size or run", name));
-
   const std::string flaw = flaw_of_declaration(*kernel);
   if (!flaw.empty()) refuse(path, fmt::format("kernel '{}': {}", name, flaw));
+}
+
+void check_library(const std::filesystem::path& path, const mlacheck_library& library) {
+  check_size(path, "mlacheck_library", library.struct_size, sizeof(mlacheck_library));
+  if (library.abi_version != MLACHECK_ABI_VERSION)
+    refuse(path, fmt::format("was built for ABI version {}, this program speaks {}",
+                             library.abi_version, MLACHECK_ABI_VERSION));
+  if (library.name == nullptr || library.version == nullptr)
+    refuse(path, "the library has no name or no version");
+  if (library.kernel_count == 0 || library.kernels == nullptr)
+    refuse(path, "the library holds no kernel");
+
+  std::set<std::string_view> names;
+  for (std::uint32_t i = 0; i < library.kernel_count; ++i)
+    check_kernel(path, library.kernels[i], names);
 }
 
 }  // namespace
@@ -45,33 +57,37 @@ KernelLibrary KernelLibrary::open(const std::filesystem::path& path) {
   const std::filesystem::path file = std::filesystem::absolute(path, error);
   if (!std::filesystem::is_regular_file(file, error)) refuse(path, "no such file");
 
-  void* raw = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (raw == nullptr) {
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
     const char* reason = dlerror();
     refuse(path, reason != nullptr ? reason : "cannot be loaded");
   }
-  std::shared_ptr<void> handle(raw, [](void* h) { dlclose(h); });
-
   const auto entry =
-      reinterpret_cast<mlacheck_kernel_library_fn>(dlsym(raw, MLACHECK_KERNEL_LIBRARY_SYMBOL));
+      reinterpret_cast<mlacheck_kernel_library_fn>(dlsym(handle, MLACHECK_KERNEL_LIBRARY_SYMBOL));
   if (entry == nullptr) refuse(path, "exports no function '" MLACHECK_KERNEL_LIBRARY_SYMBOL "'");
 
   const mlacheck_library* library = entry(MLACHECK_ABI_VERSION);
   if (library == nullptr)
     refuse(path, fmt::format("does not serve ABI version {}", MLACHECK_ABI_VERSION));
-  check_size(path, "mlacheck_library", library->struct_size, sizeof(mlacheck_library));
-  if (library->abi_version != MLACHECK_ABI_VERSION)
-    refuse(path, fmt::format("was built for ABI version {}, this program speaks {}",
-                             library->abi_version, MLACHECK_ABI_VERSION));
-  if (library->name == nullptr || library->version == nullptr)
-    refuse(path, "the library has no name or no version");
-  if (library->kernel_count == 0 || library->kernels == nullptr)
-    refuse(path, "the library holds no kernel");
+  check_library(path, *library);
+  for (const mlacheck_kernel* kernel : std::span(library->kernels, library->kernel_count))
+    if (kernel->supports == nullptr || kernel->workspace_size == nullptr || kernel->run == nullptr)
+      refuse(path, fmt::format("kernel '{}' lacks supports, workspace_size or run", kernel->name));
+  // It stays loaded: no owner.
+  return {path, {std::shared_ptr<void>(), library}, {}};
+}
 
-  std::set<std::string_view> names;
-  for (std::uint32_t i = 0; i < library->kernel_count; ++i)
-    check_kernel(path, library->kernels[i], names);
-  return {path, std::move(handle), library};
+KernelLibrary KernelLibrary::described(const std::filesystem::path& path,
+                                       std::shared_ptr<const mlacheck_library> library,
+                                       KernelTarget calls) {
+  check_library(path, *library);
+  return {path, std::move(library), std::move(calls)};
+}
+
+KernelTarget KernelLibrary::target(std::string_view kernel) const {
+  KernelTarget target = calls_;
+  target.kernel = kernel;
+  return target;
 }
 
 const mlacheck_kernel& KernelLibrary::kernel(std::string_view name) const {

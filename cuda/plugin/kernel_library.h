@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cuda/include/mlacheck_kernel.h"
+#include "cuda/plugin/kernel_target.h"
 
 namespace mlacheck {
 
@@ -16,12 +17,18 @@ struct KernelLibraryError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A loaded kernel library, checked: ABI version, struct sizes, names, functions and enum values.
-// Stays loaded as long as a copy of this lives.
+// A kernel library, checked: ABI version, struct sizes, names, functions and enum values.
 class KernelLibrary {
  public:
-  // Throws KernelLibraryError with the file and what is wrong with it.
+  // Loads it into this process, whose end it can then be: for worker processes, others call
+  // describe_in_worker (library_description.h). It stays loaded, so that what its destructors do is
+  // of no account. Throws KernelLibraryError with the file and what is wrong with it.
   static KernelLibrary open(const std::filesystem::path& path);
+  // What another process has found in it, without functions, and how to call its kernels. Throws
+  // like open.
+  static KernelLibrary described(const std::filesystem::path& path,
+                                 std::shared_ptr<const mlacheck_library> library,
+                                 KernelTarget calls);
 
   std::string_view name() const { return library_->name; }
   std::string_view version() const { return library_->version; }
@@ -32,15 +39,17 @@ class KernelLibrary {
 
   // The kernel of that name; throws KernelLibraryError that lists the names that there are.
   const mlacheck_kernel& kernel(std::string_view name) const;
+  // Of a described library: how to call that kernel.
+  KernelTarget target(std::string_view kernel) const;
 
  private:
-  KernelLibrary(std::filesystem::path path, std::shared_ptr<void> handle,
-                const mlacheck_library* library)
-      : path_(std::move(path)), handle_(std::move(handle)), library_(library) {}
+  KernelLibrary(std::filesystem::path path, std::shared_ptr<const mlacheck_library> library,
+                KernelTarget calls)
+      : path_(std::move(path)), library_(std::move(library)), calls_(std::move(calls)) {}
 
   std::filesystem::path path_;
-  std::shared_ptr<void> handle_;
-  const mlacheck_library* library_;
+  std::shared_ptr<const mlacheck_library> library_;
+  KernelTarget calls_;
 };
 
 // Field's name of an operator: "sparse_attention", ...; "?" for a value that the ABI does not have.

@@ -1,25 +1,18 @@
 #include "cuda/plugin/kernel_worker.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <optional>
 #include <span>
-#include <system_error>
-#include <thread>
+#include <stdexcept>
 #include <vector>
 
 #include "cuda/plugin/device_memory.h"
 #include "cuda/plugin/kernel_library.h"
+#include "cuda/plugin/worker_process.h"
 
 namespace mlacheck {
 
@@ -155,98 +148,56 @@ CallStatus make_call(std::span<std::byte> block, CallHeader& header,
   return CallStatus::done;
 }
 
-CallOutcome in_worker(const KernelCall& call, const KernelTarget& target,
-                      std::chrono::seconds timeout, WorkerTask task) {
-  const std::string program = target.worker_program.string();
-  const std::string library = std::filesystem::absolute(target.library).string();
-  const std::string descriptor = std::to_string(call.file_descriptor());
-  const std::array<const char*, 7> arguments = {program.c_str(),
-                                                "worker",
-                                                descriptor.c_str(),
-                                                library.c_str(),
-                                                target.kernel.c_str(),
-                                                task == WorkerTask::supports ? "supports" : nullptr,
-                                                nullptr};
-  const pid_t child = fork();
-  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork of a kernel worker");
-  if (child == 0) {
-    fcntl(call.file_descriptor(), F_SETFD, 0);  // survives the exec of this child alone
-    dup2(STDERR_FILENO, STDOUT_FILENO);         // what a kernel prints is no part of the report
-    execv(program.c_str(), const_cast<char* const*>(arguments.data()));
-    _exit(127);
-  }
-
-  const auto deadline = Clock::now() + timeout;
-  int status = 0;
-  auto pause = std::chrono::microseconds(200);
-  while (true) {
-    const pid_t ended = waitpid(child, &status, WNOHANG);
-    if (ended == child) break;
-    if (ended < 0 && errno != EINTR)
-      throw std::system_error(errno, std::generic_category(), "waiting for a kernel worker");
-    if (Clock::now() > deadline) {
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
-      return {CallOutcome::Kind::timed_out, fmt::format("no answer in {} s", timeout.count()), 0};
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(20'000));
-  }
-
+CallOutcome in_worker(const KernelCall& call, const KernelTarget& target, const char* task) {
   using Kind = CallOutcome::Kind;
-  const std::string message = call.message();
-  if (WIFSIGNALED(status))
-    return {Kind::crashed,
-            fmt::format("killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status))),
-            0};
-  if (WEXITSTATUS(status) == 127 && call.status() == CallStatus::pending)
-    return {Kind::failed, fmt::format("cannot start the worker program {}", program), 0};
-  switch (call.status()) {
-    case CallStatus::done:
-      if (WEXITSTATUS(status) == 0) return {Kind::done, "", call.seconds()};
-      break;
-    case CallStatus::refused:
-      return {Kind::refused, message.empty() ? "gave no reason" : message, 0};
-    case CallStatus::failed:
-      return {Kind::failed, message.empty() ? "gave no reason" : message, call.seconds()};
-    case CallStatus::pending:
-      break;
+  if (target.hung && *target.hung) return {Kind::timed_out, "not called again after it hung", 0};
+  const std::array<std::string, 4> arguments = {task, std::to_string(call.file_descriptor()),
+                                                std::filesystem::absolute(target.library).string(),
+                                                target.kernel};
+  const WorkerEnd end =
+      run_worker(target.worker_program, arguments, call.file_descriptor(), target.timeout);
+  if (end.timed_out) {
+    if (target.hung) *target.hung = true;
+    return {Kind::timed_out, fmt::format("no answer in {} s", target.timeout.count()), 0};
   }
-  return {Kind::crashed,
-          fmt::format("ended with exit status {} in the middle of a call", WEXITSTATUS(status)), 0};
+  if (end.killed()) return {Kind::crashed, end.words(), 0};
+  const CallStatus status = call.status();
+  if (status == CallStatus::pending)
+    throw std::runtime_error(fmt::format("the worker program {} {} and has not taken its call",
+                                         target.worker_program.string(), end.words()));
+  if (!end.answered(static_cast<int>(status)))
+    return {Kind::crashed, fmt::format("{} in the middle of a call", end.words()), 0};
+  if (status == CallStatus::done) return {Kind::done, "", call.seconds()};
+  const std::string message = call.message();
+  return {status == CallStatus::refused ? Kind::refused : Kind::failed,
+          message.empty() ? "gave no reason" : message,
+          status == CallStatus::failed ? call.seconds() : 0};
 }
 
 }  // namespace
 
-CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target,
-                          std::chrono::seconds timeout) {
-  return in_worker(call, target, timeout, WorkerTask::run);
+CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target) {
+  return in_worker(call, target, "run");
 }
 
-CallOutcome ask_in_worker(const KernelCall& call, const KernelTarget& target,
-                          std::chrono::seconds timeout) {
-  return in_worker(call, target, timeout, WorkerTask::supports);
+CallOutcome ask_in_worker(const KernelCall& call, const KernelTarget& target) {
+  return in_worker(call, target, "supports");
 }
 
 int serve_call(int file_descriptor, const std::filesystem::path& library, const std::string& kernel,
                WorkerTask task) {
-  struct stat info = {};
-  if (fstat(file_descriptor, &info) != 0) return 3;
-  const auto bytes = static_cast<std::size_t>(info.st_size);
-  if (bytes < sizeof(CallHeader)) return 3;
-  void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_descriptor, 0);
-  if (block == MAP_FAILED) return 3;
-
-  auto& header = *static_cast<CallHeader*>(block);
+  const std::span<std::byte> block = map_shared_memory(file_descriptor, sizeof(CallHeader));
+  if (block.empty()) return 3;
+  auto& header = *reinterpret_cast<CallHeader*>(block.data());
+  header.status = CallStatus::started;
+  CallStatus status = CallStatus::failed;
   try {
-    header.status =
-        make_call({static_cast<std::byte*>(block), bytes}, header, library, kernel, task);
+    status = make_call(block, header, library, kernel, task);
   } catch (const std::exception& error) {
     set_message(header, error.what());
-    header.status = CallStatus::failed;
   }
-  // Not exit: destructors of a misbehaving kernel's library are no business of this call.
-  _exit(0);
+  header.status = status;
+  end_worker(static_cast<int>(status));
 }
 
 }  // namespace mlacheck

@@ -6,8 +6,7 @@
 #include <array>
 #include <string>
 
-#include "cuda/plugin/kernel_library.h"
-#include "fixtures/temporary_folder.h"
+#include "cuda/plugin/library_description.h"
 
 namespace mlacheck {
 namespace {
@@ -37,7 +36,7 @@ KernelCall make_call() {
 }
 
 CallOutcome run(const KernelCall& call, const char* kernel) {
-  return run_in_worker(call, {LYING_KERNELS, kernel, "/proc/self/exe"}, seconds(2));
+  return run_in_worker(call, {LYING_KERNELS, kernel, "/proc/self/exe", seconds(2)});
 }
 
 std::span<const std::int32_t> slots(const KernelCall& call) {
@@ -90,7 +89,7 @@ TEST(KernelWorker, PassesOnTheReasonOfARefusalAndOfAFailure) {
 
 TEST(KernelWorker, AsksForSupportWithoutARun) {
   const auto ask = [](const KernelCall& call, const char* kernel) {
-    return ask_in_worker(call, {LYING_KERNELS, kernel, "/proc/self/exe"}, seconds(2));
+    return ask_in_worker(call, {LYING_KERNELS, kernel, "/proc/self/exe", seconds(2)});
   };
   const KernelCall call = make_call();
   EXPECT_EQ(ask(call, "honest").kind, Kind::done);
@@ -125,53 +124,94 @@ TEST(KernelWorker, SeesWritesOutsideTheWorkspace) {
   EXPECT_THAT(outcome.detail, HasSubstr("outside its workspace of 256 bytes"));
 }
 
-TEST(KernelWorker, NamesAKernelOrAProgramThatIsNotThere) {
+TEST(KernelWorker, SeesThatTheProblemWasChanged) {
   const KernelCall call = make_call();
-  const CallOutcome kernel = run(call, "nobody");
-  EXPECT_EQ(kernel.kind, Kind::failed);
-  EXPECT_THAT(kernel.detail, HasSubstr("has no kernel 'nobody'; it has: honest"));
-
-  const KernelCall second = make_call();
-  const CallOutcome program =
-      run_in_worker(second, {LYING_KERNELS, "honest", "/nowhere/mlacheck"}, seconds(2));
-  EXPECT_EQ(program.kind, Kind::failed);
-  EXPECT_THAT(program.detail, HasSubstr("/nowhere/mlacheck"));
+  EXPECT_EQ(run(call, "alters").kind, Kind::done);
+  EXPECT_THAT(call.trespasses(), ElementsAre("changed the problem"));
 }
 
-std::string refusal(const char* path) {
+TEST(KernelWorker, BelievesNoStatusThatItsWorkerDidNotEndWith) {
+  const KernelCall call = make_call();
+  const CallOutcome outcome = run(call, "forges");
+  EXPECT_EQ(outcome.kind, Kind::crashed);
+  EXPECT_THAT(outcome.detail, HasSubstr("exit status 0 in the middle of a call"));
+}
+
+// A page that is gone would end this process.
+TEST(KernelWorker, LetsNobodyCutTheSharedMemory) {
+  const KernelCall call = make_call();
+  EXPECT_EQ(run(call, "cuts").kind, Kind::done);
+  EXPECT_THAT(slots(call), ElementsAre(3, 1, 4, 1, 5, 9, 2, 6));
+}
+
+TEST(KernelWorker, ShowsWhatAKernelPrints) {
+  const KernelCall call = make_call();
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run(call, "prints").kind, Kind::done);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "eight positions");
+}
+
+TEST(KernelWorker, TakesTheAnswerOfALibraryWithABadDestructor) {
+  const KernelCall call = make_call();
+  const CallOutcome outcome =
+      run_in_worker(call, {LYING_ENDS_BADLY, "honest", "/proc/self/exe", seconds(2)});
+  EXPECT_EQ(outcome.kind, Kind::done) << outcome.detail;
+  const CallOutcome none =
+      run_in_worker(call, {LYING_ENDS_BADLY, "nobody", "/proc/self/exe", seconds(2)});
+  EXPECT_EQ(none.kind, Kind::failed) << none.detail;
+}
+
+TEST(KernelWorker, CallsALibraryNoMoreAfterItHung) {
+  const KernelLibrary library = describe_in_worker(LYING_KERNELS, "/proc/self/exe", seconds(1));
+  const KernelCall call = make_call();
+  EXPECT_EQ(run_in_worker(call, library.target("honest")).kind, Kind::done);
+  const CallOutcome hung = run_in_worker(call, library.target("hangs"));
+  EXPECT_EQ(hung.kind, Kind::timed_out);
+  EXPECT_EQ(hung.detail, "no answer in 1 s");
+  for (const CallOutcome& later : {run_in_worker(call, library.target("honest")),
+                                   ask_in_worker(call, library.target("honest"))}) {
+    EXPECT_EQ(later.kind, Kind::timed_out);
+    EXPECT_EQ(later.detail, "not called again after it hung");
+  }
+}
+
+std::string error_of(const char* worker_program) {
+  const KernelCall call = make_call();
   try {
-    KernelLibrary::open(path);
-  } catch (const KernelLibraryError& error) {
+    run_in_worker(call, {LYING_KERNELS, "honest", worker_program, seconds(2)});
+  } catch (const std::runtime_error& error) {
     return error.what();
   }
   return "";
 }
 
-TEST(KernelLibrary, RefusesWhatIsNoKernelLibraryAndSaysWhy) {
-  EXPECT_THAT(refusal("/nowhere/libx.so"), HasSubstr("no such file"));
-  const TemporaryFolder folder;
-  folder.write("libtext.so", "no shared object");
-  const std::string text = folder / "libtext.so";
-  EXPECT_THAT(refusal(text.c_str()), HasSubstr(text));
-  EXPECT_THAT(refusal(LYING_SYMBOL), HasSubstr("exports no function"));
-  EXPECT_THAT(refusal(LYING_ABI), HasSubstr("built for ABI version 2"));
-  EXPECT_THAT(refusal(LYING_CONTRACT), HasSubstr("contract.exp_error is 1"));
-  EXPECT_THAT(refusal(LYING_SIZE), HasSubstr("has struct_size 263, expected at least 264"));
+// No verdict on the kernel.
+TEST(KernelWorker, ThrowsWhenThereIsNoWorker) {
+  EXPECT_THAT(error_of("/nowhere/mlacheck"),
+              HasSubstr("cannot start the worker program /nowhere/mlacheck: No such file"));
+  EXPECT_THAT(error_of("/bin/false"), HasSubstr("/bin/false ended with exit status 1"));
 }
 
-TEST(KernelLibrary, TakesOneThatWasBuiltBeforeFieldsWereAppended) {
-  EXPECT_EQ(refusal(LYING_OLDER), "");
+TEST(KernelWorker, NamesAKernelThatIsNotThere) {
+  const KernelCall call = make_call();
+  const CallOutcome kernel = run(call, "nobody");
+  EXPECT_EQ(kernel.kind, Kind::failed);
+  EXPECT_THAT(kernel.detail, HasSubstr("has no kernel 'nobody'; it has: honest"));
 }
 
 }  // namespace
 }  // namespace mlacheck
 
-// The test is its own worker program.
+// The test is its own worker program: worker -- TASK DESCRIPTOR LIBRARY [KERNEL].
 int main(int argc, char** argv) {
-  if (argc >= 5 && std::string(argv[1]) == "worker")
+  if (argc >= 6 && std::string(argv[1]) == "worker") {
+    const std::string task = argv[3];
+    const int descriptor = std::stoi(argv[4]);
+    if (task == "describe") return mlacheck::serve_description(descriptor, argv[5]);
     return mlacheck::serve_call(
-        std::stoi(argv[2]), argv[3], argv[4],
-        argc > 5 ? mlacheck::WorkerTask::supports : mlacheck::WorkerTask::run);
+        descriptor, argv[5], argv[6],
+        task == "run" ? mlacheck::WorkerTask::run : mlacheck::WorkerTask::supports);
+  }
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

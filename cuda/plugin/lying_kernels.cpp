@@ -1,13 +1,21 @@
 // A library of kernels that misbehave, each in one way; and, of one kernel, libraries that lie about
 // themselves: LYING_LIBRARY picks the lie.
 
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <iterator>
+#include <filesystem>
+#include <string>
 #include <thread>
 
 #include "cuda/include/mlacheck_kernel.h"
+#include "cuda/plugin/kernel_call.h"
 
 namespace {
 
@@ -53,9 +61,68 @@ int leaves(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_
   std::_Exit(0);
 }
 
+[[noreturn]] void hang() {
+  while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
 int hangs(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*, char*,
           std::size_t) {
-  while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+  hang();
+}
+
+// Leaves a process behind; both write down who they are.
+void leave_child(const mlacheck_tensors* t) {
+  const pid_t child = fork();
+  if (child == 0) hang();
+  t->slots[1] = child;
+  t->slots[0] = getpid();
+}
+
+int forks(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t, void*, char*,
+          std::size_t) {
+  leave_child(t);
+  return 0;
+}
+
+int forks_and_hangs(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t, void*,
+                    char*, std::size_t) {
+  leave_child(t);
+  hang();
+}
+
+// Takes the block's memory away.
+int cuts(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n, void* s,
+         char* why, std::size_t why_size) {
+  int found = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string name = std::filesystem::read_symlink(file, gone).string();
+    if (!name.starts_with("/memfd:mlacheck")) continue;
+    ++found;
+    const int descriptor = std::atoi(file.path().filename().c_str());
+    if (ftruncate(descriptor, 0) == 0 || ftruncate(descriptor, 1 << 30) == 0) return 1;
+  }
+  return found == 1 ? honest(p, t, w, n, s, why, why_size) : 1;
+}
+
+int prints(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n, void* s,
+           char* why, std::size_t why_size) {
+  std::printf("eight positions");
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+int alters(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n, void* s,
+           char* why, std::size_t why_size) {
+  const_cast<mlacheck_problem*>(p)->u.map_slots.count = 4;
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+// Says itself how the call went. The problem stands at the header's start.
+int forges(const mlacheck_problem* p, const mlacheck_tensors*, void*, std::uint64_t, void*, char*,
+           std::size_t) {
+  auto* header = reinterpret_cast<mlacheck::CallHeader*>(const_cast<mlacheck_problem*>(p));
+  header->status = mlacheck::CallStatus::refused;
+  std::_Exit(0);
 }
 
 int fails(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*, char* why,
@@ -111,17 +178,38 @@ constexpr mlacheck_kernel kernel(const char* name, Run* run, decltype(supports)*
   return k;
 }
 
-constexpr mlacheck_kernel kKernels[] = {
-    kernel("honest", honest),         kernel("idle", idle),
-    kernel("crashes", crashes),       kernel("leaves", leaves),
-    kernel("hangs", hangs),           kernel("fails", fails),
-    kernel("overruns", overruns),     kernel("underruns", underruns),
-    kernel("meddles", meddles),       kernel("spills", spills),
-    kernel("refuses", idle, refuses), kernel("crashes_when_asked", idle, crashes_when_asked)};
+constexpr std::array kKernels = {
+    kernel("honest", honest),
+    kernel("idle", idle),
+    kernel("crashes", crashes),
+    kernel("leaves", leaves),
+    kernel("hangs", hangs),
+    kernel("fails", fails),
+    kernel("overruns", overruns),
+    kernel("underruns", underruns),
+    kernel("meddles", meddles),
+    kernel("spills", spills),
+    kernel("refuses", idle, refuses),
+    kernel("crashes_when_asked", idle, crashes_when_asked),
+    kernel("forks", forks),
+    kernel("forks_and_hangs", forks_and_hangs),
+    kernel("cuts", cuts),
+    kernel("prints", prints),
+    kernel("alters", alters),
+    kernel("forges", forges),
+};
 
-const mlacheck_kernel* const kList[] = {&kKernels[0], &kKernels[1], &kKernels[2],  &kKernels[3],
-                                        &kKernels[4], &kKernels[5], &kKernels[6],  &kKernels[7],
-                                        &kKernels[8], &kKernels[9], &kKernels[10], &kKernels[11]};
+constexpr auto kList = [] {
+  std::array<const mlacheck_kernel*, kKernels.size()> list = {};
+  for (std::size_t i = 0; i < list.size(); ++i) list[i] = &kKernels[i];
+  return list;
+}();
+
+#if LYING_LIBRARY == 6  // ends whoever loads it, as if all were well
+__attribute__((constructor)) void begin() { std::exit(0); }
+#elif LYING_LIBRARY == 9  // comes to a bad end after its work
+__attribute__((destructor)) void end() { std::raise(SIGABRT); }
+#endif
 
 }  // namespace
 
@@ -131,22 +219,27 @@ const mlacheck_kernel* const kList[] = {&kKernels[0], &kKernels[1], &kKernels[2]
 
 extern "C" MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(std::uint32_t) {
   static mlacheck_library library = {
-      sizeof(mlacheck_library), MLACHECK_ABI_VERSION, "lying", "1", kList, std::size(kList), 0};
+      sizeof(mlacheck_library), MLACHECK_ABI_VERSION, "lying", "1", kList.data(), kList.size(), 0};
   static mlacheck_kernel changed = kKernels[0];
   static const mlacheck_kernel* const changed_list[] = {&changed};
-  if (LYING_LIBRARY != 0) {
+  if (LYING_LIBRARY >= 1 && LYING_LIBRARY <= 5) {
     library.kernels = changed_list;
     library.kernel_count = 1;
   }
 #if LYING_LIBRARY == 1  // built for another ABI
   library.abi_version = MLACHECK_ABI_VERSION + 1;
 #elif LYING_LIBRARY == 2  // a contract so loose that nothing could fail it
+  changed.op = MLACHECK_SPARSE_ATTENTION;
   changed.contract.exp_error = 1;
 #elif LYING_LIBRARY == 4  // built before fields were appended: something else stands there
   changed.struct_size = offsetof(mlacheck_kernel, relu_drops_nan);
   changed.relu_drops_nan = 99;
 #elif LYING_LIBRARY == 5  // shorter than any kernel
   changed.struct_size = offsetof(mlacheck_kernel, relu_drops_nan) - 1;
+#elif LYING_LIBRARY == 7
+  std::raise(SIGABRT);
+#elif LYING_LIBRARY == 8
+  hang();
 #endif
   return &library;
 }
