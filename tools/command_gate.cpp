@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "tools/gate_recipes.h"
 #include "tools/golden_checks.h"
 #include "tools/kernel_checks.h"
+#include "tools/kernel_options.h"
 #include "tools/reference_library.h"
 #include "tools/report_options.h"
 
@@ -27,7 +29,7 @@ namespace {
 
 struct GateOptions {
   std::filesystem::path golden;
-  std::vector<std::string> libraries;
+  KernelOptions kernels;
   bool require_gpu = false;
   ReportOptions report;
 };
@@ -38,13 +40,13 @@ struct GpuKernels {
   std::string reason;
 };
 
-GpuKernels gpu_kernels(const std::vector<Recipe>& recipes) {
+GpuKernels gpu_kernels(const std::vector<Recipe>& recipes, std::chrono::seconds timeout) {
   if (!find_gpu()) return {std::nullopt, "there is no GPU here"};
   const std::optional<std::filesystem::path> path = gpu_library();
   if (!path)
     return {std::nullopt,
             "libmlacheck_gpu.so is not beside the program: it was built without nvcc"};
-  const KernelLibrary library = load_library(*path);
+  const KernelLibrary library = load_library(*path, timeout);
   // A GPU that the kernels are not built for refuses whatever it is asked.
   std::string reason = "takes none of the gate's recipes";
   for (const Recipe& recipe : recipes)
@@ -81,14 +83,15 @@ void check_records(const std::filesystem::path& folder, const GoldenCheckOptions
 
 int run_gate(const GateOptions& options) {
   const std::filesystem::path folder = options.golden.empty() ? golden_folder() : options.golden;
-  std::vector<KernelLibrary> libraries = {load_library(reference_library())};
-  for (const std::string& path : options.libraries) libraries.push_back(load_library(path));
+  const std::chrono::seconds timeout = options.kernels.timeout();
+  std::vector<KernelLibrary> libraries = options.kernels.load();
+  libraries.insert(libraries.begin(), load_library(reference_library(), timeout));
   const std::vector<Recipe> recipes = gate_recipes();
-  const GpuKernels gpu = gpu_kernels(recipes);
+  const GpuKernels gpu = gpu_kernels(recipes, timeout);
   if (options.require_gpu && !gpu.library)
     throw std::runtime_error(fmt::format("--require-gpu: {}", gpu.reason));
   // The project's own kernels, each on the recipes that it takes.
-  std::vector<KernelLibrary> kernels = {load_library(emulated_library())};
+  std::vector<KernelLibrary> kernels = {load_library(emulated_library(), timeout)};
   if (gpu.library) kernels.push_back(*gpu.library);
 
   Report report("gate", options.report);
@@ -120,8 +123,7 @@ void add_gate(CLI::App& app, Action& action) {
       "gate", "The verdict for CI: golden files, exact fills and kernels, with no GPU needed");
   command->add_option("--golden", options->golden,
                       "Folder of golden files (default: the project's)");
-  command->add_option("--kernel", options->libraries,
-                      "Kernel library (.so) to judge beside the reference; may be repeated");
+  add_kernel_options(*command, options->kernels);
   command->add_flag("--require-gpu", options->require_gpu,
                     "Exit with 3 when kernels cannot run on a GPU");
   add_report_options(*command, options->report);

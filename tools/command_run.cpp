@@ -10,18 +10,17 @@
 #include "tools/case_checks.h"
 #include "tools/commands.h"
 #include "tools/kernel_checks.h"
-#include "tools/reference_library.h"
+#include "tools/kernel_options.h"
 #include "tools/report_options.h"
 
 namespace mlacheck {
 
 namespace {
 
-int run_recipe(const std::string& line, const std::vector<std::string>& libraries,
+int run_recipe(const std::string& line, const KernelOptions& kernels,
                const ReportOptions& options) {
   const Recipe recipe = parse_recipe(line);
-  std::vector<KernelLibrary> loaded;
-  for (const std::string& path : libraries) loaded.push_back(load_library(path));
+  const std::vector<KernelLibrary> loaded = kernels.load();
 
   // Before anything runs, so that a crash still leaves it.
   fmt::print("{}\n", canonical(recipe));
@@ -42,7 +41,7 @@ int run_recipe(const std::string& line, const std::vector<std::string>& librarie
 void add_run(CLI::App& app, Action& action) {
   struct Options {
     std::string recipe;
-    std::vector<std::string> libraries;
+    KernelOptions kernels;
     ReportOptions report;
   };
   auto options = std::make_shared<Options>();
@@ -52,12 +51,11 @@ void add_run(CLI::App& app, Action& action) {
   command
       ->add_option("recipe", options->recipe, "The case, quoted: 'mlacheck1 op=... key=value ...'")
       ->required();
-  command->add_option("--kernel", options->libraries,
-                      "Kernel library (.so) to judge too; may be repeated");
+  add_kernel_options(*command, options->kernels);
   add_report_options(*command, options->report);
   command->footer(recipe_help());
   command->callback([options, &action] {
-    action = [options] { return run_recipe(options->recipe, options->libraries, options->report); };
+    action = [options] { return run_recipe(options->recipe, options->kernels, options->report); };
   });
 }
 

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "cuda/plugin/kernel_library.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mlacheck {
+
+// The kernel libraries that a command judges.
+struct KernelOptions {
+  std::vector<std::string> libraries;
+  int timeout_seconds = static_cast<int>(kKernelTimeout.count());
+
+  std::chrono::seconds timeout() const { return std::chrono::seconds(timeout_seconds); }
+  // Throws like load_library.
+  std::vector<KernelLibrary> load() const;
+};
+
+// --kernel and --timeout.
+void add_kernel_options(CLI::App& command, KernelOptions& options);
+
+}  // namespace mlacheck
