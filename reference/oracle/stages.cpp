@@ -32,10 +32,11 @@ double mean_of(std::span<const float> x, double (*term)(double)) {
 
 StageOracle linear_oracle(std::span<const float> x, std::int64_t rows, const void* w, DType w_dtype,
                           std::int64_t outputs) {
-  detail::require(rows >= 1 && std::ssize(x) % rows == 0,
+  detail::require(rows == 0 ? x.empty() : rows > 0 && std::ssize(x) % rows == 0,
                   "x: expected {} equal rows, got {} elements", rows, x.size());
   detail::require(w_dtype == DType::f32 || w_dtype == DType::f16 || w_dtype == DType::bf16,
                   "w: expected f32, f16 or bf16, got {}", name_of(w_dtype));
+  if (rows == 0) return {};
   const std::int64_t n = std::ssize(x) / rows;
   const Matrix inputs = Eigen::Map<const FloatMatrix>(x.data(), rows, n).cast<double>();
   const Eigen::VectorXd input_norms = inputs.rowwise().norm();

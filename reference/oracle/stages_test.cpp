@@ -95,6 +95,13 @@ TEST(Stages, RopeRotatesPairsOfEitherLayout) {
   EXPECT_EQ(rope_oracle(x, cos, sin, RopePairing::interleaved).gauge[0], 4.5);
 }
 
+TEST(Stages, LinearOfNoRowsIsEmpty) {
+  const std::vector<float> w(6);
+  EXPECT_TRUE(linear_oracle({}, 0, w.data(), DType::f32, 2).value.empty());
+  EXPECT_THROW(linear_oracle(w, 0, w.data(), DType::f32, 2), std::invalid_argument);
+  EXPECT_THROW(linear_oracle(w, -1, w.data(), DType::f32, 2), std::invalid_argument);
+}
+
 TEST(Stages, RefuseUnequalSizes) {
   const std::vector<float> three(3), two(2);
   EXPECT_THROW(rms_norm_oracle(three, two, 0), std::invalid_argument);
