@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "fixtures/checkpoint/safetensors.h"
@@ -168,9 +169,9 @@ TEST_F(Checkpoint, TakesStatesAndPositionsFromAFile) {
   const std::vector<std::int32_t> positions = {7, 8, 9, 20, 21, 2147483646};
   const std::vector<float> one_byte(1);
   const std::span<const std::byte> odd = std::as_bytes(std::span(one_byte)).first(1);
-  // A tensor of one byte before them: what follows is aligned to nothing.
+  // One byte, of another layer, before them: what follows is aligned to nothing.
   const std::vector<SafetensorsTensor> states = {
-      {"odd", DType::u8, {1}, odd},
+      {"layer7.hidden_states", DType::u8, {1}, odd},
       {"hidden_states", DType::f32, {6, sizes_.hidden_size}, std::as_bytes(std::span(hidden.data))},
       {"positions", DType::i32, {6}, std::as_bytes(std::span(positions))}};
   write_safetensors(folder_ / "states.safetensors", states);
@@ -297,6 +298,55 @@ TEST_F(Checkpoint, WithImpossibleOptionsIsRefusedAsUsage) {
     expect_usage(capture_inputs(inputs), HasSubstr(std::string("--inputs ") + inputs));
 }
 
+// ---- Bad values: what the file holds, not how the program was called ----
+
+TEST_F(Checkpoint, WithAValueThatIsNotFiniteIsRefusedByFileAndTensor) {
+  const auto expect_data_error = [&](const Outcome& outcome, const std::string& said) {
+    EXPECT_EQ(outcome.code, 3) << outcome.err;
+    expect_refused(outcome, HasSubstr(said));
+  };
+  const auto with_nan = [](std::vector<float> values) {
+    values[3] = std::nanf("");
+    return values;
+  };
+  const std::string path = folder_ / "states.safetensors";
+  const std::vector<float> states =
+      with_nan(std::vector<float>(static_cast<std::size_t>(2 * sizes_.hidden_size)));
+  const std::vector<float> good(states.size());
+  const std::vector<std::int32_t> back = {3, 2};
+  write();
+  const auto capture_states = [&](const std::vector<float>& data,
+                                  const std::vector<std::int32_t>& positions) {
+    const std::vector<SafetensorsTensor> tensors = {
+        {"hidden_states", DType::f32, {2, sizes_.hidden_size}, std::as_bytes(std::span(data))},
+        {"positions", DType::i32, {2}, std::as_bytes(std::span(positions))}};
+    write_safetensors(path, tensors);
+    return capture_inputs(path);
+  };
+  expect_data_error(capture_states(states, {0, 1}),
+                    path + ": hidden_states: expected finite values, got nan at [0, 3]");
+  expect_data_error(capture_states(good, back), path + ": positions[1]: expected 4 to ");
+
+  Tensor& weight = tensor(0, "q_b_proj.weight");
+  ASSERT_EQ(weight.dtype, DType::bf16);
+  weight.bytes[2] = weight.bytes[3] = std::byte{0x7f};  // element 1: 0x7f7f is finite
+  weight.bytes[2] = std::byte{0xff};                    // 0x7fff is not
+  write();
+  expect_data_error(capture("0"), "model.safetensors: tensor " + tensor_name(0, "q_b_proj.weight") +
+                                      ": expected finite values, got nan at [0, 1]");
+}
+
+// Each is in its own range, but the rotation is not in any.
+TEST_F(Checkpoint, WithAnImpossibleRotationIsRefusedByItsConfig) {
+  config_["rope_parameters"] = {{"rope_type", "yarn"}, {"rope_theta", 1e6},
+                                {"factor", 40},        {"mscale", 1e300},
+                                {"mscale_all_dim", 1}, {"original_max_position_embeddings", 4096}};
+  write();
+  const Outcome outcome = capture("0");
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  expect_refused(outcome, AllOf(HasSubstr("config.json: "), HasSubstr("--inputs hash:6:5")));
+}
+
 // ---- Inputs ----
 
 TEST_F(Checkpoint, WithImpossibleInputsIsRefusedByTheirName) {
@@ -324,6 +374,13 @@ TEST_F(Checkpoint, WithImpossibleInputsIsRefusedByTheirName) {
   const std::vector<std::int32_t> back = {3, 2};
   expect_refused(with({hidden, {"positions", DType::i32, {2}, std::as_bytes(std::span(back))}}),
                  HasSubstr("positions[1]"));
+  const std::vector<std::int32_t> order = {3, 4};
+  for (const char* name : {"position_ids", "layer.hidden_states", "layer0.states"})
+    expect_refused(with({hidden, {name, DType::i32, {2}, std::as_bytes(std::span(order))}}),
+                   AllOf(HasSubstr(path + ": " + name),
+                         HasSubstr("expected hidden_states, layer<N>.hidden_states or positions")));
+  expect_refused(with({{"hidden_states", DType::f32, {0, sizes_.hidden_size}, {}}}),
+                 HasSubstr(path + ": hidden_states: expected a token or more"));
   const std::vector<std::int32_t> few = {3};
   expect_refused(with({hidden, {"positions", DType::i32, {1}, std::as_bytes(std::span(few))}}),
                  AllOf(HasSubstr("positions"), HasSubstr("[2]")));

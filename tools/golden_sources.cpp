@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -71,8 +73,16 @@ Matrix read_matrix(const SafetensorsFile& file, const std::string& name, std::in
         file.path(),
         fmt::format("{}: expected BF16, F16 or F32 of shape [tokens, {}], got {} of [{}]", name,
                     cols, entry.dtype, fmt::join(entry.shape, ", ")));
+  if (entry.shape[0] < 1)
+    throw CheckpointError(file.path(), fmt::format("{}: expected a token or more", name));
   Matrix m(entry.shape[0], cols);
   load_row(entry.bytes.data(), *dtype, std::ssize(m.data), m.data.data());
+  for (std::size_t i = 0; i < m.data.size(); ++i)
+    if (!std::isfinite(m.data[i]))
+      throw CheckpointError(
+          file.path(),
+          fmt::format("{}: expected finite values, got {} at [{}, {}]", name, m.data[i],
+                      static_cast<std::int64_t>(i) / cols, static_cast<std::int64_t>(i) % cols));
   return m;
 }
 
@@ -88,8 +98,30 @@ std::vector<std::int64_t> read_positions(const SafetensorsFile& file, std::int64
                                  entry.dtype, fmt::join(entry.shape, ", ")));
   std::vector<std::int32_t> values(positions.size());
   std::memcpy(values.data(), entry.bytes.data(), entry.bytes.size());  // aligned to nothing
-  std::copy(values.begin(), values.end(), positions.begin());
+  std::int64_t least = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < least || values[i] == std::numeric_limits<std::int32_t>::max())
+      throw CheckpointError(
+          file.path(),
+          fmt::format("positions[{}]: expected {} to 2147483646, got {}", i, least, values[i]));
+    positions[i] = values[i];
+    least = positions[i] + 1;
+  }
   return positions;
+}
+
+// A name that is not known could be a mistaken "positions", which would go unread.
+void require_known_tensors(const SafetensorsFile& file) {
+  for (const auto& [name, entry] : file.tensors()) {
+    const std::string_view tail = ".hidden_states";
+    const bool states = name.starts_with("layer") && name.ends_with(tail) &&
+                        name.size() > 5 + tail.size() &&
+                        name.find_first_not_of("0123456789", 5) == name.size() - tail.size();
+    if (!states && name != "hidden_states" && name != "positions")
+      throw CheckpointError(
+          file.path(),
+          fmt::format("{}: expected hidden_states, layer<N>.hidden_states or positions", name));
+  }
 }
 
 LayerInput read_states(const std::string& inputs, const ModelSizes& sizes, std::int64_t layer) {
@@ -101,6 +133,7 @@ LayerInput read_states(const std::string& inputs, const ModelSizes& sizes, std::
     return input;
   }
   const SafetensorsFile file{inputs};
+  require_known_tensors(file);
   const std::string own = fmt::format("layer{}.hidden_states", layer);
   const std::string name = file.tensors().contains(own) ? own : "hidden_states";
   if (!file.tensors().contains(name))
@@ -139,12 +172,25 @@ std::string name_of(const ModelSizes& sizes) {
                   fmt::join(model_names(), ", ")));
 }
 
+// The layer's own words are of what the files say: the options were looked at before.
+LayerStages run_layer(const std::filesystem::path& config, const LayerGolden& layer,
+                      const LayerWeights& weights, const LayerInput& input) {
+  try {
+    return attention_layer(layer.sizes, layer.numerics, weights, input);
+  } catch (const std::invalid_argument& error) {
+    throw CheckpointError(config, fmt::format("layer {}: {}", layer.layer, error.what()));
+  }
+}
+
 }  // namespace
 
 Golden capture_checkpoint(const CheckpointRequest& request) {
   const std::filesystem::path config = request.directory / "config.json";
   const std::string config_json = read_text(config);
   ModelSizes sizes = parse_model_config(config, config_json);
+  if (request.topk < 0)
+    throw std::invalid_argument(
+        fmt::format("--topk {}: expected 1 or more, or 0 for the model's", request.topk));
   if (request.topk != 0) sizes.index_topk = request.topk;
   const DType activations = request.numerics == "bf16" ? DType::bf16 : DType::f32;
   SafetensorsCheckpoint checkpoint(request.directory);
@@ -170,15 +216,20 @@ Golden capture_checkpoint(const CheckpointRequest& request) {
       layer.weights_sha256.emplace_back(tensor.name, sha256_of(weights.*tensor.member));
     if (const std::int64_t full = full_index_layer_of(sizes, number); full != number) {
       const LayerInput earlier = read_input(request.inputs, sizes, layer.numerics, full);
-      LayerStages stages = attention_layer(sizes, layer.numerics,
-                                           load_checkpoint_layer(checkpoint, sizes, full), earlier);
+      LayerStages stages =
+          run_layer(config, layer, load_checkpoint_layer(checkpoint, sizes, full), earlier);
       layer.shared_indices = std::move(stages.topk_indices);
       layer.input.shared_indices = index_rows(layer.shared_indices, stages.q.rows);
     }
-    const LayerStages stages = attention_layer(sizes, layer.numerics, weights, layer.input);
+    const LayerStages stages = run_layer(config, layer, weights, layer.input);
     layers.push_back(make_layer_golden(layer, stages));
   }
-  return join_layers(layers);
+  Golden golden = join_layers(layers);
+  // Finite weights and states can still overflow; parameters of rope can make anything.
+  if (const std::optional<GoldenProblem> problem = find_problem(golden))
+    throw CheckpointError(config, fmt::format("gives, with --inputs {}, {}: {}", request.inputs,
+                                              problem->object, problem->reason));
+  return golden;
 }
 
 Golden capture_recording(const std::filesystem::path& capture, const std::string& dtype) {
