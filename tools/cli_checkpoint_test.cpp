@@ -292,6 +292,9 @@ TEST_F(Checkpoint, WithImpossibleOptionsIsRefusedAsUsage) {
   expect_usage(capture("4"), AllOf(HasSubstr("--layers 4"), HasSubstr("0 to 3")));
   expect_usage(capture("-1"), HasSubstr("-1"));
   expect_usage(capture("zero"), HasSubstr("zero"));
+  for (const char* layers : {"", "0,", ",0", "0,,1"})
+    expect_usage(capture(layers),
+                 AnyOf(HasSubstr("--layers: expected numbers"), HasSubstr("needs --layers")));
   expect_usage(capture("0,0"), HasSubstr("layer0: twice"));
   expect_usage(capture("0", {"--topk", "-2"}), HasSubstr("topk"));
   for (const char* inputs : {"hash:0:1", "hash:5", "hash:5:x", "hash:99999999:1"})

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -38,6 +39,7 @@ std::string to_text(const Attribute& attribute) {
 
 struct CaptureOptions {
   CheckpointRequest checkpoint;
+  std::vector<std::string> layers;
   std::string recipe;
   std::string recording;
   std::string dtype = "fp64";
@@ -58,6 +60,23 @@ int capture(const CaptureOptions& options) {
   return kExitPass;
 }
 
+// Of lists separated by commas. An empty word is no number, and none is left out.
+std::vector<std::int64_t> parse_layers(const std::vector<std::string>& lists) {
+  std::vector<std::int64_t> layers;
+  for (const std::string& list : lists)
+    for (std::size_t begin = 0; begin <= list.size();) {
+      const std::size_t end = std::min(list.find(',', begin), list.size());
+      std::int64_t layer = 0;
+      const auto [rest, error] = std::from_chars(list.data() + begin, list.data() + end, layer);
+      if (error != std::errc() || rest != list.data() + end)
+        throw CLI::ValidationError(
+            "--layers", fmt::format("expected numbers separated by commas, got '{}'", list));
+      layers.push_back(layer);
+      begin = end + 1;
+    }
+  return layers;
+}
+
 void add_capture(CLI::App& golden, Action& action) {
   auto options = std::make_shared<CaptureOptions>();
   CheckpointRequest& checkpoint = options->checkpoint;
@@ -74,9 +93,8 @@ void add_capture(CLI::App& golden, Action& action) {
       "A capture of tools/capture_transformers.py, kept beside the reference's answer");
   from->require_option(1);
   // What a source cannot use is an error, not ignored.
-  command->add_option("--layers", checkpoint.layers, "Layers of the checkpoint, e.g. 0,1")
-      ->needs(of_checkpoint)
-      ->delimiter(',');
+  command->add_option("--layers", options->layers, "Layers of the checkpoint, e.g. 0,1")
+      ->needs(of_checkpoint);
   command
       ->add_option("--inputs", checkpoint.inputs,
                    "safetensors file with hidden_states [S, hidden] (after input_layernorm), or "
@@ -97,7 +115,8 @@ void add_capture(CLI::App& golden, Action& action) {
       ->capture_default_str();
   command->add_option("--out", options->out, "The golden file to write")->required();
   command->callback([options, &action] {
-    const CheckpointRequest& request = options->checkpoint;
+    CheckpointRequest& request = options->checkpoint;
+    request.layers = parse_layers(options->layers);
     if (!request.directory.empty() && (request.layers.empty() || request.inputs.empty()))
       throw CLI::ValidationError("--checkpoint", "needs --layers and --inputs");
     action = [options] { return capture(*options); };
