@@ -59,10 +59,11 @@ GpuKernels gpu_kernels(const std::vector<Recipe>& recipes, std::chrono::seconds 
   return {std::nullopt, fmt::format("{}: {}", path->filename().string(), reason)};
 }
 
+// Unless all refuse it: one that crashes when it is asked is to be seen.
 bool takes(const KernelLibrary& library, const Recipe& recipe) {
   return std::ranges::any_of(library.kernels(), [&](const mlacheck_kernel* kernel) {
     const std::optional<CallOutcome> outcome = support_of(library, *kernel, recipe);
-    return outcome && outcome->kind == CallOutcome::Kind::done;
+    return outcome && outcome->kind != CallOutcome::Kind::refused;
   });
 }
 
