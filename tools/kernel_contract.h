@@ -8,7 +8,8 @@
 
 namespace mlacheck {
 
-// What a kernel declares in C, as the verdicts read it. The kernel was checked on loading.
+// What a kernel declares in C, as the verdicts read it. The kernel was checked on loading; what
+// concerns other operators only was not, and has its default here.
 NumericsContract contract_of(const mlacheck_kernel& kernel);
 
 // The element type of an mlacheck_dtype.

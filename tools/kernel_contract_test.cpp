@@ -72,38 +72,52 @@ std::map<std::string, double> fields(const NumericsContract& contract) {
   return all;
 }
 
+// Fields of other operators have their defaults.
 TEST(ContractOf, TheReferenceLibraryIsTheReferenceContract) {
-  for (const char* name :
-       {"sparse_attention", "index_scores", "top_k", "index_select", "map_slots"})
-    EXPECT_EQ(fields(contract_of(reference(name))), fields(reference_contract())) << name;
+  const NumericsContract all = reference_contract();
+  NumericsContract attention = all;
+  attention.index_dot = attention.index_heads = {};
+  EXPECT_EQ(fields(contract_of(reference("sparse_attention"))), fields(attention));
+  NumericsContract scores;
+  scores.index_dot = all.index_dot;
+  scores.index_heads = all.index_heads;
+  EXPECT_EQ(fields(contract_of(reference("index_scores"))), fields(scores));
+  EXPECT_EQ(fields(contract_of(reference("index_select"))), fields(scores));
+  EXPECT_EQ(fields(contract_of(reference("top_k"))), fields({}));
+  EXPECT_EQ(fields(contract_of(reference("map_slots"))), fields({}));
 }
 
-std::vector<std::string> changed_by(const std::function<void(mlacheck_kernel&)>& change) {
-  mlacheck_kernel kernel = reference("sparse_attention");
+std::vector<std::string> changed_by(const char* name,
+                                    const std::function<void(mlacheck_kernel&)>& change) {
+  mlacheck_kernel kernel = reference(name);
   const std::map<std::string, double> before = fields(contract_of(kernel));
   change(kernel);
   std::vector<std::string> names;
-  for (const auto& [name, value] : fields(contract_of(kernel)))
-    if (value != before.at(name)) names.push_back(name);
+  for (const auto& [field, value] : fields(contract_of(kernel)))
+    if (value != before.at(field)) names.push_back(field);
   return names;
 }
 
 TEST(ContractOf, EveryDeclarationReachesItsField) {
-#define EXPECT_CHANGES(field, value, name)                             \
-  EXPECT_THAT(changed_by([](mlacheck_kernel& k) { k.field = value; }), \
+  const char* kernel = "sparse_attention";
+#define EXPECT_CHANGES(field, value, name)                                     \
+  EXPECT_THAT(changed_by(kernel, [](mlacheck_kernel& k) { k.field = value; }), \
               ElementsAre(std::string(name)))
-#define EXPECT_CHANGES_SUM(sum)                                               \
-  EXPECT_CHANGES(contract.sum.block, 16, #sum ".block");                      \
-  EXPECT_CHANGES(contract.sum.order, MLACHECK_SUM_SEQUENTIAL, #sum ".order"); \
-  EXPECT_CHANGES(contract.sum.order, MLACHECK_SUM_TREE, #sum ".order");       \
-  EXPECT_CHANGES(contract.sum.toward_zero, 1, #sum ".rounding");              \
-  EXPECT_CHANGES(contract.sum.alignment_bits, 24, #sum ".alignment_bits");    \
+#define EXPECT_CHANGES_SUM(sum)                                                                 \
+  EXPECT_CHANGES(contract.sum.block, 16, #sum ".block");                                        \
+  EXPECT_CHANGES(contract.sum.order, MLACHECK_SUM_SEQUENTIAL, #sum ".order");                   \
+  EXPECT_CHANGES(contract.sum.order, MLACHECK_SUM_TREE, #sum ".order");                         \
+  EXPECT_CHANGES(contract.sum.toward_zero, 1, #sum ".rounding");                                \
+  EXPECT_THAT(changed_by(kernel,                                                                \
+                         [](mlacheck_kernel& k) {                                               \
+                           k.contract.sum.toward_zero = 1;                                      \
+                           k.contract.sum.alignment_bits = 24;                                  \
+                         }),                                                                    \
+              ElementsAre(std::string(#sum ".alignment_bits"), std::string(#sum ".rounding"))); \
   EXPECT_CHANGES(contract.sum.rounds_terms, 1 - k.contract.sum.rounds_terms, #sum ".rounds_terms")
   EXPECT_CHANGES_SUM(qk);
   EXPECT_CHANGES_SUM(pv);
   EXPECT_CHANGES_SUM(weight_sum);
-  EXPECT_CHANGES_SUM(index_dot);
-  EXPECT_CHANGES_SUM(index_heads);
   EXPECT_CHANGES(contract.tile, 64, "tile");
   EXPECT_CHANGES(contract.exp_error, 0x1p-20f, "exp_error");
   EXPECT_CHANGES(contract.exp_underflow, 0x1p-30f, "exp_underflow");
@@ -114,7 +128,6 @@ TEST(ContractOf, EveryDeclarationReachesItsField) {
   EXPECT_CHANGES(contract.sums_rounded, 1, "sums_rounded_weights");
   EXPECT_CHANGES(contract.max_splits, 8, "max_splits");
   EXPECT_CHANGES(contract.partial_dtype, MLACHECK_BF16, "partial_dtype");
-  EXPECT_CHANGES(contract.score_dtype, MLACHECK_F16, "score_dtype");
   EXPECT_CHANGES(contract.max_headroom, 8, "max_headroom");
   EXPECT_CHANGES(contract.flushes_subnormals, 1, "flushes_subnormals");
   EXPECT_CHANGES(contract.run_deterministic, 0, "run_deterministic");
@@ -124,11 +137,16 @@ TEST(ContractOf, EveryDeclarationReachesItsField) {
   EXPECT_CHANGES(conventions.lse_empty, MLACHECK_EMPTY_MINUS_1E30, "lse_empty");
   EXPECT_CHANGES(conventions.sink_in_lse, 1, "sink_in_lse");
   EXPECT_CHANGES(conventions.duplicates_once, 1, "duplicates");
+  kernel = "index_scores";
+  EXPECT_CHANGES_SUM(index_dot);
+  EXPECT_CHANGES_SUM(index_heads);
+  EXPECT_CHANGES(contract.score_dtype, MLACHECK_F16, "score_dtype");
+  EXPECT_CHANGES(conventions.unmasked_scores, 1, "masks_scores");
+  EXPECT_CHANGES(relu_drops_nan, 1, "relu_drops_nan");
+  kernel = "top_k";
   EXPECT_CHANGES(conventions.any_order, 1, "selection_order");
   EXPECT_CHANGES(conventions.any_tie, 1, "ties");
   EXPECT_CHANGES(conventions.nan_first, 1, "nan_scores");
-  EXPECT_CHANGES(conventions.unmasked_scores, 1, "masks_scores");
-  EXPECT_CHANGES(relu_drops_nan, 1, "relu_drops_nan");
 #undef EXPECT_CHANGES_SUM
 #undef EXPECT_CHANGES
 }

@@ -31,8 +31,8 @@ void check_kernel(const std::filesystem::path& path, const mlacheck_kernel* kern
   if (!names.insert(name).second) refuse(path, fmt::format("two kernels are named '{}'", name));
   if (kernel->description == nullptr)
     refuse(path, fmt::format("kernel '{}' has no description", name));
-  const std::string flaw = flaw_of_declaration(*kernel);
-  if (!flaw.empty()) refuse(path, fmt::format("kernel '{}': {}", name, flaw));
+  const std::string flaws = flaws_of_declaration(*kernel);
+  if (!flaws.empty()) refuse(path, fmt::format("kernel '{}': {}", name, flaws));
 }
 
 void check_library(const std::filesystem::path& path, const mlacheck_library& library) {
