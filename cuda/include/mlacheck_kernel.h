@@ -10,6 +10,8 @@
  *
  * Rules:
  *   - The caller owns all memory: tensors, workspace and outputs. Nothing is allocated in `run`.
+ *   - Tensors and workspace begin at multiples of 256 bytes; what lies around them is not the
+ *     kernel's. Inputs stay as they are.
  *   - Sizes of tensors are in the problem, addresses in the tensors; a problem alone decides
  *     support and workspace.
  *   - Every struct begins with its size, so that later versions can append fields; what a smaller
@@ -76,9 +78,24 @@ typedef struct mlacheck_cache {
 } mlacheck_cache;
 
 /* q [tokens, heads, qk_dim], kv [slots, qk_dim], indices int32 [tokens, topk]
- *   -> out [tokens, heads, v_dim], lse [tokens, heads].
- * An index < 0 or >= slots, or standing at or past topk_length, is absent: it influences no bit and
- * is never dereferenced. Duplicates count as often as they stand. Any size may be 0 but heads. */
+ *   -> out [tokens, heads, v_dim], lse and max_logit fp32 [tokens, heads].
+ * For token t and head h, over the present entries j < topk_length[t] (topk where there is none)
+ * with 0 <= indices[t, j] < slots:
+ *
+ *   s_j       = sm_scale * dot(q[t, h, :], kv[indices[t, j], 0 : qk_dim])
+ *   max_logit = max_j s_j                       scaled, natural units
+ *   lse       = ln sum_j exp(s_j)               over the keys alone
+ *   out       = sum_j exp(s_j - lse) * kv[indices[t, j], 0 : v_dim]
+ *               * 1 / (1 + exp(attn_sink[h] - lse))  where there is a sink
+ *
+ * An absent entry influences no bit and is never dereferenced. Duplicates count as often as they
+ * stand. A row without present entries: out 0, lse and max_logit -inf. Any size may be 0 but heads.
+ * The conventions below say what else lse may be.
+ *   a NaN score            out, lse and max_logit are NaN
+ *   else a +inf score      max_logit +inf, out and lse NaN
+ *   else all scores -inf   as a row without present entries
+ *   else a -inf score      weighs 0; an Inf or NaN in its value makes that column of out NaN
+ *   attn_sink +inf, -inf   scales out by 0, by 1 */
 typedef struct mlacheck_sparse_attention_problem {
   int64_t tokens;
   int64_t heads;
@@ -230,14 +247,17 @@ typedef enum mlacheck_sum_order {
 
 /* A sum in fp32. */
 typedef struct mlacheck_accumulation {
-  int32_t block;          /* terms of one step: 16 for an f16 tensor core, 1 for scalar code */
-  int32_t order;          /* mlacheck_sum_order over the steps */
+  int32_t block; /* 1 to 1024 terms of one step: 16 for an f16 tensor core, 1 for scalar code */
+  int32_t order; /* mlacheck_sum_order over the steps */
   int32_t toward_zero;    /* 1: steps truncate (tensor cores); 0: they round to nearest */
-  int32_t alignment_bits; /* fraction bits that a truncating step keeps: 25 on sm_90 and sm_120 */
+  int32_t alignment_bits; /* fraction bits that a truncating step keeps, 8 to 60: 25 on sm_90 and
+                           * sm_120; block * 2^-alignment_bits <= 2^-7. Read if toward_zero. */
   int32_t rounds_terms;   /* 1: terms are rounded before they are added; 0: exact (or fused) */
 } mlacheck_accumulation;
 
-/* The arithmetic that sets the width of the admissible interval. */
+/* The arithmetic that sets the width of the admissible interval. A contract may be loose, but only
+ * within the ranges in brackets: beyond them zeros would pass. What concerns other operators than
+ * the kernel's is not read and may be 0. */
 typedef struct mlacheck_contract {
   uint32_t struct_size;
   int32_t tile;                      /* keys between two rescales by a new maximum; 0: none */
@@ -249,17 +269,19 @@ typedef struct mlacheck_contract {
   int32_t weight_dtype;              /* mlacheck_dtype of the weights in the value product */
   int32_t weights_normalised; /* 1: rounded to weight_dtype after the division by their sum */
   int32_t sums_rounded;       /* 1: the sum of weights adds the rounded ones */
-  int32_t max_splits;         /* partial results of a row that are merged; 1: none */
-  int32_t partial_dtype;      /* mlacheck_dtype of stored partials */
-  int32_t score_dtype;        /* mlacheck_dtype of index scores */
+  int32_t max_splits;         /* partial results of a row that are merged [1, 2^20]; 1: none */
+  int32_t partial_dtype;      /* mlacheck_dtype of stored partials: f32, f16, bf16 */
+  int32_t score_dtype;        /* mlacheck_dtype of index scores: f32, f16, bf16 */
   int32_t flushes_subnormals; /* 1: fp32 results below 2^-126 become 0 */
   int32_t batch_invariant;    /* 1: promised, when the problem asks for it */
   int32_t run_deterministic;  /* 1: promised: the same bits from run to run */
-  float weight_scale;         /* power of two that weights are multiplied by before rounding */
-  float exp_error;            /* relative error of a weight, e.g. 0x1p-22f */
-  float exp_underflow;        /* weights below this may be flushed to 0, e.g. 0x1p-126f */
-  float log_error;            /* of ln l, relative to 1 + |ln l| */
-  float max_headroom; /* log2 by which a weight may exceed 1: the maximum is raised lazily */
+  /* A power of two that weights are multiplied by before rounding [2^-16, 2^16]; [2^-2, 2^16] where
+   * they are e4m3. */
+  float weight_scale;
+  float exp_error;     /* relative error of a weight [0, 2^-8], with a tile also <= tile * 2^-13 */
+  float exp_underflow; /* weights below this may be flushed to 0 [0, 2^-20], e.g. 0x1p-126f */
+  float log_error;     /* of ln l, relative to 1 + |ln l| [0, 2^-8] */
+  float max_headroom;  /* log2 by which a weight may exceed 1 [0, 16]: a maximum raised lazily */
 } mlacheck_contract;
 
 typedef struct mlacheck_kernel {
@@ -275,7 +297,7 @@ typedef struct mlacheck_kernel {
   /* 1: can run it. 0: cannot, and `why` (why_size bytes, always terminated) says which value and
    * what is allowed. */
   int (*supports)(const mlacheck_problem* problem, char* why, size_t why_size);
-  /* Bytes of workspace, 256-byte aligned, that `run` needs. */
+  /* Bytes of workspace that `run` needs, at most 2^34. */
   int (*workspace_size)(const mlacheck_problem* problem, uint64_t* bytes);
   /* Writes every output; asynchronous on `stream` for device memory. On failure `why` says what
    * went wrong. */
