@@ -23,18 +23,21 @@ const std::string kNothingToShow = "mlacheck1 op=sparse_attention t=0";
 TEST(Help, OfEveryCommandNamesItsOptions) {
   const std::vector<std::pair<Arguments, Arguments>> commands = {
       {{}, {"gate", "run", "golden", "oracle", "kernels", "--version", "Exit codes"}},
-      {{"gate"}, {"--golden", "--kernel", "--require-gpu", "--junit", "--json", "--verbose"}},
-      {{"run"}, {"recipe", "--kernel", "--junit", "--json", "sparse_attention", "index_scores"}},
+      {{"gate"},
+       {"--golden", "--kernel", "--require-gpu", "--junit", "--json", "--verbose", "Exit codes"}},
+      {{"run"},
+       {"recipe", "--kernel", "--junit", "--json", "sparse_attention", "index_scores", "page=0 ",
+        "slots of a page; 0: a flat cache", "map_slots", "Exit codes"}},
       {{"golden"}, {"capture", "record", "check", "show", "diff", "manifest"}},
       {{"golden", "capture"},
        {"--recipe", "--checkpoint", "--recording", "--layers", "--inputs", "--profile",
         "--numerics", "--topk", "--dtype", "--out"}},
       {{"golden", "record"}, {"--kernel", "--recipes", "--out", "--emulated"}},
-      {{"golden", "check"}, {"file", "--checkpoint", "--junit", "--json"}},
+      {{"golden", "check"}, {"file", "--checkpoint", "--junit", "--json", "Exit codes"}},
       {{"golden", "show"}, {"file"}},
       {{"golden", "diff"}, {"left", "right"}},
       {{"golden", "manifest"}, {"folder"}},
-      {{"oracle"}, {"file", "--junit", "--json"}},
+      {{"oracle"}, {"file", "--junit", "--json", "Exit codes"}},
       {{"kernels"}, {"library", "--for"}}};
   for (auto [command, options] : commands) {
     command.push_back("--help");
@@ -136,8 +139,23 @@ TEST(Kernels, SaysWhatTheReferenceDeclaresAndSupports) {
   const Outcome outcome = mlacheck({"kernels", "--for", kSmall});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   for (const char* said : {"sparse_attention", "index_scores", "top_k", "index_select", "map_slots",
-                           "lse base e", "supports it", "is for another operator"})
+                           "lse base e", "supports it", "is for another operator",
+                           "query-key sums: 16 lanes, 1 term a step, terms rounded",
+                           "weights f32 scaled by 1, before the division by their sum",
+                           "tile none, headroom 0, exp error ", "underflow below 2^-126",
+                           "one split, subnormals kept", "scores f32, -inf outside a range"})
     EXPECT_THAT(outcome.out, HasSubstr(said));
+}
+
+TEST(Oracle, OfAGoldenFileSaysWhatReadsIt) {
+  const TemporaryFolder folder;
+  const std::string golden = folder / "a.h5";
+  ASSERT_EQ(mlacheck({"golden", "capture", "--recipe", kSmall, "--out", golden}).code, 0);
+  const Outcome outcome = mlacheck({"oracle", golden});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr(golden + ": /@schema: a golden file, not a capture: `mlacheck golden check`"));
 }
 
 // ---- Reports ----

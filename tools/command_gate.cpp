@@ -128,6 +128,7 @@ void add_gate(CLI::App& app, Action& action) {
   command->add_flag("--require-gpu", options->require_gpu,
                     "Exit with 3 when kernels cannot run on a GPU");
   add_report_options(*command, options->report);
+  command->footer(kExitCodeHelp);
   command->callback([options, &action] { action = [options] { return run_gate(*options); }; });
 }
 

@@ -205,6 +205,7 @@ void add_check(CLI::App& golden, Action& action) {
   command->add_option("--checkpoint", options->checkpoint,
                       "Directory of the checkpoint that layers were captured from");
   add_report_options(*command, options->report);
+  command->footer(kExitCodeHelp);
   command->callback([options, &action] {
     action = [options] {
       Report report("golden check", options->report);

@@ -10,6 +10,7 @@
 
 #include "fixtures/capture_compare.h"
 #include "fixtures/capture_compare_model.h"
+#include "fixtures/capture_file.h"
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "tools/commands.h"
 #include "tools/report_options.h"
@@ -19,7 +20,15 @@ namespace mlacheck {
 
 namespace {
 
+// Both are HDF5: a golden file would only be found to lack what a capture has.
+void require_capture(const std::filesystem::path& path) {
+  if (CaptureFile(path).has_attribute("schema"))
+    throw Hdf5Error(path.string(), "/@schema",
+                    "a golden file, not a capture: `mlacheck golden check` reads it");
+}
+
 void judge_capture(const std::filesystem::path& path, Report& report) {
+  require_capture(path);
   const CapturedModel model(path);
   const std::string file = path.filename().string();
   LayerWeights weights;
@@ -75,11 +84,15 @@ void add_oracle(CLI::App& app, Action& action) {
       ->required();
   add_report_options(*command, options->report);
   command->footer(
-      "Weights and inputs are regenerated from the capture's seed; float64 groups are compared in\n"
-      "fp32, bf16 groups in bf16 numerics, profile hf. Attention is judged on the captured top-k\n"
-      "indices: in rows that select another set, and in layers that share the indices of an "
-      "earlier\n"
-      "one, that separates it from selection, which is judged by itself.");
+      std::string(
+          "Weights and inputs are regenerated from the capture's seed; float64 groups are compared "
+          "in\n"
+          "fp32, bf16 groups in bf16 numerics, profile hf. Attention is judged on the captured "
+          "top-k\n"
+          "indices: in rows that select another set, and in layers that share the indices of an "
+          "earlier\n"
+          "one, that separates it from selection, which is judged by itself.\n\n") +
+      kExitCodeHelp);
   command->callback([options, &action] {
     action = [options] { return judge_captures(options->files, options->report); };
   });

@@ -53,7 +53,7 @@ void add_run(CLI::App& app, Action& action) {
       ->required();
   add_kernel_options(*command, options->kernels);
   add_report_options(*command, options->report);
-  command->footer(recipe_help());
+  command->footer(fmt::format("{}\n{}", recipe_help(), kExitCodeHelp));
   command->callback([options, &action] {
     action = [options] { return run_recipe(options->recipe, options->kernels, options->report); };
   });

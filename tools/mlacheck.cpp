@@ -19,9 +19,7 @@ int main(int argc, char** argv) {
                "mlacheck");
   app.set_version_flag("--version", std::string("mlacheck ") + MLACHECK_VERSION);
   app.require_subcommand(1);
-  app.footer(
-      "Exit codes: 0 all pass, 1 verification failure, 2 usage, 3 harness or I/O error,\n"
-      "4 only MISTRUSTED or IMPROBABLE, 77 skipped.");
+  app.footer(mlacheck::kExitCodeHelp);
 
   mlacheck::Action action;
   mlacheck::add_gate(app, action);
