@@ -73,7 +73,7 @@ void check_records(const std::filesystem::path& folder, const GoldenCheckOptions
   bool holds_some = false;
   if (std::filesystem::is_directory(folder))
     for (const auto& entry : std::filesystem::directory_iterator(folder))
-      holds_some |= entry.path().extension() == ".h5" || entry.path().filename() == kManifestName;
+      holds_some |= is_golden_name(entry.path()) || entry.path().filename() == kManifestName;
   if (holds_some) {
     check_golden_folder(folder, options, report);
     return;

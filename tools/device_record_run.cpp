@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
@@ -14,12 +13,11 @@
 #include "tools/judgements.h"
 #include "tools/kernel_bridge.h"
 #include "tools/kernel_contract.h"
+#include "tools/stopwatch.h"
 
 namespace mlacheck {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Products of q . k and of p . v, as the kernels' tiles make them: the emulator does about 10^9 in a
 // second.
@@ -88,7 +86,7 @@ struct Replay {
 
 Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
                   const KernelLibrary& library) {
-  const Clock::time_point start = Clock::now();
+  const Stopwatch stopwatch;
   const RecordRequest& request = record.request;
   SparseAttentionCase c(request.recipe);
   const std::string input_hash = hash_of(c.inputs);
@@ -110,8 +108,7 @@ Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
   const auto add = [&](Status status, const std::string& detail) {
     replay.failures.push_back({fmt::format("{} on {}: {}", check.name,
                                            library.path().filename().string(), shown(request)),
-                               status, detail, check.repro,
-                               std::chrono::duration<double>(Clock::now() - start).count()});
+                               status, detail, check.repro, stopwatch.seconds()});
   };
   using Kind = CallOutcome::Kind;
   if (outcome.kind == Kind::crashed || outcome.kind == Kind::timed_out) {
@@ -180,7 +177,7 @@ DeviceRecords record_requests(const std::vector<RecordRequest>& requests,
 void replay_records(const RecordsCheck& check, const DeviceRecords& records,
                     const KernelLibrary& library, Report& report) {
   const std::string& name = check.name;
-  const Clock::time_point start = Clock::now();
+  const Stopwatch stopwatch;
   const std::size_t count = records.records.size();
   std::vector<Replay> replays(count);
   std::size_t done = 0;
@@ -212,7 +209,7 @@ void replay_records(const RecordsCheck& check, const DeviceRecords& records,
               Status::pass,
               fmt::format("{} outputs of {}, driver {}, {}", outputs, records.origin.gpu,
                           records.origin.driver, records.origin.compiler),
-              "", std::chrono::duration<double>(Clock::now() - start).count()});
+              "", stopwatch.seconds()});
 }
 
 }  // namespace mlacheck

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <stdexcept>
 
@@ -20,16 +19,15 @@
 #include "tools/golden_sources.h"
 #include "tools/layer_kernels.h"
 #include "tools/reference_library.h"
+#include "tools/stopwatch.h"
 
 namespace mlacheck {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // The worst finding of a group, in one line; the others are named when they are no PASS.
 void add_group(Report& report, const std::string& name, const std::vector<Finding>& findings,
-               const std::string& repro, Clock::time_point start) {
+               const std::string& repro, const Stopwatch& stopwatch) {
   CheckResult result;
   result.name = name;
   result.repro = repro;
@@ -40,14 +38,13 @@ void add_group(Report& report, const std::string& name, const std::vector<Findin
     ratio = std::max(ratio, finding.ratio);
     if (finding.status == Status::pass) continue;
     result.status = std::max(result.status, finding.status);
-    result.detail +=
-        fmt::format("{}{}", result.detail.empty() ? "" : "\n           ", to_string(finding));
+    result.detail += fmt::format("{}{}", result.detail.empty() ? "" : "\n", to_string(finding));
   }
   if (result.detail.empty())
     result.detail =
         fmt::format("{} outputs, {} elements{}", findings.size(), elements,
                     ratio > 0 ? fmt::format(", budget used {:.0f} %", 100 * ratio) : "");
-  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  result.seconds = stopwatch.seconds();
   report.add(std::move(result));
 }
 
@@ -55,10 +52,10 @@ void check_operator(const std::string& file, const Golden& golden,
                     const GoldenCheckOptions& options, Report& report) {
   const Recipe recipe = parse_recipe(golden.text("recipe"));
   const std::string repro = fmt::format("mlacheck run '{}'", minimal(recipe));
-  const Clock::time_point start = Clock::now();
-  add_group(report, file + " bits", replay_operator_golden(golden), repro, start);
+  const Stopwatch stopwatch;
+  add_group(report, file + " bits", replay_operator_golden(golden), repro, stopwatch);
   if (options.stored_oracle) {
-    const Clock::time_point asked = Clock::now();
+    const Stopwatch asked;
     const std::vector<Finding> findings = replay_operator_oracle(golden);
     // top_k is exact: its goldens keep nothing of an oracle.
     if (!findings.empty()) add_group(report, file + " intervals", findings, repro, asked);
@@ -76,8 +73,7 @@ void check_recording(const std::string& name, const LayerGolden& layer, const La
   for (const StageComparison& stage : compare_stages(layer.sizes, *layer.captured, stages)) {
     status = std::max(status, stage.status);
     if (stage.status != Status::pass || stage.stage == "output")
-      detail +=
-          fmt::format("{}{}: {}", detail.empty() ? "" : "\n           ", stage.stage, stage.detail);
+      detail += fmt::format("{}{}: {}", detail.empty() ? "" : "\n", stage.stage, stage.detail);
   }
   report.add({name + " recording", status, detail, repro, 0});
 }
@@ -93,23 +89,28 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
     return;
   }
   if (!layer.weights_seed) repro += fmt::format(" --checkpoint {}", options.checkpoint.string());
-  Clock::time_point start = Clock::now();
+  Stopwatch stopwatch;
   const LayerWeights weights = weights_of(layer, options.checkpoint);
   const LayerStages stages = attention_layer(layer.sizes, layer.numerics, weights, layer.input);
-  add_group(report, name + " bits", compare_with_golden(golden, stages), repro, start);
-  start = Clock::now();
+  add_group(report, name + " bits", compare_with_golden(golden, stages), repro, stopwatch);
+  stopwatch = {};
   if (options.stored_oracle)
     add_group(report, name + " intervals", replay_layer_oracle(golden, layer, stages), repro,
-              start);
-  start = Clock::now();
+              stopwatch);
+  stopwatch = {};
   add_group(report, name + " oracle",
-            check_layer(layer.sizes, layer.numerics, weights, layer.input, stages), repro, start);
+            check_layer(layer.sizes, layer.numerics, weights, layer.input, stages), repro,
+            stopwatch);
   if (layer.captured) check_recording(name, layer, stages, repro, report);
 
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   for (const KernelLibrary& library : options.libraries)
     report.add(worst_of(
         fmt::format("{} {}", name, library.path().filename().string()),
-        check_layer_kernels(layer.sizes, layer.numerics, layer.input, stages, library, repro)));
+        check_layer_kernels(
+            layer.sizes, layer.numerics, layer.input, stages, library,
+            fmt::format("mlacheck gate --golden {} --kernel {}",
+                        folder.empty() ? "." : folder.string(), library.path().string()))));
 }
 
 void check_device_records(const std::string& file, const std::string& path, const Golden& golden,
