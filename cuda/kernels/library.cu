@@ -98,7 +98,7 @@ struct SparseAttention {
       const mlacheck_sparse_attention_problem& p = problem->u.sparse_attention;
       if (p.q_dtype != Element)
         return "q_dtype " + std::to_string(p.q_dtype) + ": this kernel takes " + kElement;
-      const std::string reason = refusal(p);
+      std::string reason = refusal(p);
       return reason.empty() ? device::machine().refusal : reason;
     });
   }
@@ -124,7 +124,7 @@ struct SparseAttention {
       if (workspace_given < needed)
         return "workspace: " + std::to_string(workspace_given) + " bytes, needs " +
                std::to_string(needed);
-      const std::string reason = misaligned(p, *tensors, needed > 0 ? workspace : nullptr);
+      std::string reason = misaligned(p, *tensors, needed > 0 ? workspace : nullptr);
       if (!reason.empty()) return reason;
       device::Stream stream(stream_handle);
       declare_tensors(stream, p, *tensors, workspace, needed);

@@ -103,6 +103,7 @@ std::optional<GpuInfo> find_gpu() {
 DeviceBuffer::DeviceBuffer(std::size_t bytes) : bytes_(bytes) {
   Address allocated = 0;
   require(current_driver().allocate(&allocated, bytes == 0 ? 1 : bytes), "cuMemAlloc");
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses are integers
   data_ = reinterpret_cast<std::byte*>(allocated);
 }
 

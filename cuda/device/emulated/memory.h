@@ -6,7 +6,8 @@ namespace mlacheck::device {
 
 template <class Layout>
 inline Layout& shared_memory() {
-  static_assert(sizeof(Layout) <= kSharedMemoryLimit && alignof(Layout) <= 128);
+  static_assert(sizeof(Layout) <= kSharedMemoryLimit);
+  static_assert(alignof(Layout) <= 128);
   emulator::require_shared(sizeof(Layout));
   return *reinterpret_cast<Layout*>(emulator::shared_base());
 }
