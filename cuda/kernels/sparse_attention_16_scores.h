@@ -142,7 +142,7 @@ class Scores16 {
     chunk_parity_ ^= 1;
     const unsigned h = 8 * warp_ + lane_ / 4;
     if (a_.split) {
-      if (lane_ % 4 == 0) write_partial(item.number * std::int64_t{K::kHeads} + h, chunk);
+      if (lane_ % 4 == 0) write_partial(a_, item.number, K::kHeads, h, chunk);
     } else {
       FoldWeights weights = {};
       if (from == item.begin)
@@ -159,12 +159,6 @@ class Scores16 {
       }
     }
     device::arrive_warp(device::shared(s_.chunk_written));
-  }
-
-  MLACHECK_DEVICE_FN void write_partial(std::int64_t at, const HeadState& chunk) {
-    device::store(a_.partial_max + at, chunk.max);
-    device::store(a_.partial_sum + at, chunk.sum);
-    device::store(a_.partial_largest + at, chunk.largest);
   }
 
   const SparseAttentionArguments& a_;

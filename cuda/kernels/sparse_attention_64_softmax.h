@@ -100,10 +100,7 @@ class Softmax64 {
         const unsigned h = group_ * 16 + lane_ / 4 + 8 * static_cast<unsigned>(row);
         const HeadState chunk{softmax_.max[row], softmax_.sum[row], softmax_.largest[row]};
         if (a_.split) {
-          const std::int64_t at = std::int64_t{item.number} * SparseAttention64::kHeads + h;
-          device::store(a_.partial_max + at, chunk.max);
-          device::store(a_.partial_sum + at, chunk.sum);
-          device::store(a_.partial_largest + at, chunk.largest);
+          write_partial(a_, item.number, SparseAttention64::kHeads, h, chunk);
           continue;
         }
         HeadState state = chunk;

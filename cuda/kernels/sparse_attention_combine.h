@@ -9,7 +9,8 @@ namespace mlacheck::kernels {
 // does, operation for operation.
 //
 // A block takes 16 heads of a token and some of the eight times 64 columns: 256 threads, each one
-// 16-byte fragment of the partial results at a time. `kGroupHeads` is that of the kernel that wrote them, and with it their layout:
+// 16-byte fragment of the partial results at a time. `kGroupHeads` is that of the kernel that wrote
+// them, and with it their layout:
 //   64   [chunk][warp 8][16 heads 4][8 columns 8][lane 32]
 //   16   [chunk][warp 4][64 columns 2][8 columns 8][lane 32]
 struct SparseAttentionCombine {

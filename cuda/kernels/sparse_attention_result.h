@@ -5,6 +5,15 @@
 
 namespace mlacheck::kernels {
 
+// What combine folds: the state of a head after chunk `item`, of groups of `group_heads`.
+MLACHECK_DEVICE_FN void write_partial(const SparseAttentionArguments& a, std::uint32_t item,
+                                      int group_heads, unsigned head, const HeadState& chunk) {
+  const std::int64_t at = std::int64_t{item} * group_heads + head;
+  device::store(a.partial_max + at, chunk.max);
+  device::store(a.partial_sum + at, chunk.sum);
+  device::store(a.partial_largest + at, chunk.largest);
+}
+
 // What a head's sums of weighted values are multiplied by: 1 / (l + 2^(sink - m)), or a negative
 // number where there is no weight at all.
 MLACHECK_DEVICE_FN float output_factor(const SparseAttentionArguments& a, std::int32_t head,
