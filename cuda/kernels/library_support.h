@@ -1,0 +1,70 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "cuda/device/launch.h"
+#include "cuda/include/mlacheck_kernel.h"
+
+// What the project's kernels share in how they declare themselves (cuda/include/mlacheck_kernel.h).
+namespace mlacheck::kernels {
+
+inline void say(char* why, std::size_t size, const std::string& text) {
+  if (size == 0) return;
+  const std::size_t length = std::min(text.size(), size - 1);
+  std::copy_n(text.begin(), length, why);
+  why[length] = '\0';
+}
+
+// No exception leaves a C function: its text becomes the reason.
+template <class F>
+int guarded(char* why, std::size_t why_size, int failure, F f) {
+  try {
+    const std::string reason = f();
+    say(why, why_size, reason);
+    return reason.empty() ? 1 - failure : failure;
+  } catch (const std::exception& error) {
+    say(why, why_size, error.what());
+    return failure;
+  }
+}
+
+// Why a kernel cannot take an address; empty when it can.
+inline std::string misalignment(const char* name, const void* data, std::uintptr_t alignment) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  return address % alignment == 0
+             ? std::string()
+             : std::string(name) + " at an address of " + std::to_string(address % alignment) +
+                   " modulo " + std::to_string(alignment) + ": a multiple of it";
+}
+
+// Tells the emulator of a tensor; an absent or empty one is none.
+inline void declare_tensor(device::Stream& stream, const char* name, const void* data,
+                           std::int64_t bytes, device::Access access) {
+  if (data != nullptr && bytes > 0)
+    device::declare_memory(stream, name, data, static_cast<std::uint64_t>(bytes), access);
+}
+
+inline constexpr mlacheck_conventions kDefaultConventions = {
+    .struct_size = sizeof(mlacheck_conventions),
+    .lse_base = MLACHECK_LSE_NATURAL,
+    .lse_empty = MLACHECK_EMPTY_MINUS_INF,
+    .sink_in_lse = 0,
+    .duplicates_once = 0,
+    .row_relative = 0,
+    .any_order = 0,
+    .any_tie = 0,
+    .nan_first = 0,
+    .unmasked_scores = 0,
+    .record_reader = 0,
+};
+
+// Tensor-core steps of 16 products (reference/arithmetic/tensor_core.h).
+inline constexpr mlacheck_accumulation kTensorCore = {16, MLACHECK_SUM_SEQUENTIAL, 1, 25, 0};
+
+inline constexpr mlacheck_accumulation kUnused = {1, MLACHECK_SUM_SEQUENTIAL, 0, 25, 0};
+
+}  // namespace mlacheck::kernels

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cuda/kernels/library_support.h"
+#include "cuda/kernels/sparse_attention_combine.h"
+#include "cuda/kernels/sparse_attention_launch.h"
+
+// sparse_attention as kernels of the library.
+namespace mlacheck::kernels {
+
+// What the launches may touch, for the emulator.
+inline void declare_tensors(device::Stream& stream, const mlacheck_sparse_attention_problem& p,
+                            const mlacheck_tensors& t, void* workspace,
+                            std::int64_t workspace_bytes) {
+  using device::Access;
+  const auto declare = [&](const char* name, const void* data, std::int64_t bytes, Access access) {
+    declare_tensor(stream, name, data, bytes, access);
+  };
+  const std::int64_t rows = p.tokens * p.heads;
+  if (rows > 0) {
+    declare("q", t.q,
+            2 * ((p.tokens - 1) * p.q_token_stride + (p.heads - 1) * p.q_head_stride + p.qk_dim),
+            Access::read);
+    declare("indices", t.indices, 4 * ((p.tokens - 1) * p.index_stride + p.topk), Access::read);
+  }
+  if (p.kv.slots > 0) {
+    const std::int64_t last = p.kv.slots - 1;
+    declare("kv", t.cache,
+            last / p.kv.page_size * p.kv.page_stride + last % p.kv.page_size * p.kv.row_stride +
+                p.qk_dim * 2,
+            Access::read);
+  }
+  declare("topk_length", t.topk_length, 4 * p.tokens, Access::read);
+  declare("attn_sink", t.attn_sink, 4 * p.heads, Access::read);
+  declare("out", t.out, rows * p.v_dim * (p.out_dtype == MLACHECK_F32 ? 4 : 2), Access::write);
+  declare("lse", t.lse, 4 * rows, Access::write);
+  declare("max_logit", t.max_logit, 4 * rows, Access::write);
+  declare("workspace", workspace, workspace_bytes, Access::write);
+}
+
+// Which address the kernels cannot take; empty when they take all.
+inline std::string misaligned(const mlacheck_sparse_attention_problem& p, const mlacheck_tensors& t,
+                              const void* workspace) {
+  std::string text = misalignment("cache", t.cache, 16);
+  if (text.empty()) text = misalignment("q", t.q, 4);
+  if (text.empty()) text = misalignment("out", t.out, p.out_dtype == MLACHECK_F32 ? 8 : 4);
+  if (text.empty()) text = misalignment("workspace", workspace, 256);
+  return text;
+}
+
+// A kernel's contract has one type of weights, that of q: a kernel for each.
+template <mlacheck_dtype Element>
+struct SparseAttention {
+  static constexpr const char* kElement = Element == MLACHECK_F16 ? "f16 (2)" : "bf16 (3)";
+
+  static int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
+    return guarded(why, why_size, 0, [&] {
+      if (problem->op != MLACHECK_SPARSE_ATTENTION)
+        return "op " + std::to_string(problem->op) + ": this kernel runs sparse_attention (1)";
+      const mlacheck_sparse_attention_problem& p = problem->u.sparse_attention;
+      if (p.q_dtype != Element)
+        return "q_dtype " + std::to_string(p.q_dtype) + ": this kernel takes " + kElement;
+      std::string reason = refusal(p);
+      return reason.empty() ? device::machine().refusal : reason;
+    });
+  }
+
+  static int workspace_size(const mlacheck_problem* problem, std::uint64_t* bytes) {
+    char unheard[1];
+    return guarded(unheard, sizeof unheard, 1, [&] {
+      const device::Machine machine = device::machine();
+      *bytes = workspace_bytes(make_plan(problem->u.sparse_attention, machine.multiprocessors));
+      return machine.refusal;
+    });
+  }
+
+  static int run(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void* workspace,
+                 std::uint64_t workspace_given, void* stream_handle, char* why,
+                 std::size_t why_size) {
+    return guarded(why, why_size, 1, [&]() -> std::string {
+      const mlacheck_sparse_attention_problem& p = problem->u.sparse_attention;
+      const device::Machine machine = device::machine();
+      if (!machine.refusal.empty()) return machine.refusal;
+      const SparseAttentionPlan plan = make_plan(p, machine.multiprocessors);
+      const std::uint64_t needed = workspace_bytes(plan);
+      if (workspace_given < needed)
+        return "workspace: " + std::to_string(workspace_given) + " bytes, needs " +
+               std::to_string(needed);
+      std::string reason = misaligned(p, *tensors, needed > 0 ? workspace : nullptr);
+      if (!reason.empty()) return reason;
+      device::Stream stream(stream_handle);
+      declare_tensors(stream, p, *tensors, workspace, static_cast<std::int64_t>(needed));
+      const SparseAttentionArguments arguments = make_arguments(p, *tensors, plan, workspace);
+      constexpr auto kE = Element == MLACHECK_F16 ? device::Element::f16 : device::Element::bf16;
+      if (plan.group_heads == 16)
+        launch_sparse_attention<kE, 16>(stream, plan, arguments);
+      else
+        launch_sparse_attention<kE, 64>(stream, plan, arguments);
+      return "";
+    });
+  }
+};
+
+constexpr mlacheck_contract attention_contract(mlacheck_dtype element) {
+  return {
+      .struct_size = sizeof(mlacheck_contract),
+      .tile = kTileRows,
+      .qk = kTensorCore,  // four chains of 9 steps, then two additions: less than 36 steps
+      .pv = kTensorCore,
+      // A lane adds four weights of a tile, then the tile's sum; four lanes at the end.
+      .weight_sum = {1, MLACHECK_SUM_LANES16, 0, 25, 0},
+      .index_dot = kUnused,
+      .index_heads = kUnused,
+      .weight_dtype = element,
+      .weights_normalised = 0,
+      .sums_rounded = 0,
+      .max_splits = SparseAttentionCombine::kMaxChunks,
+      .partial_dtype = MLACHECK_F32,
+      .score_dtype = MLACHECK_F32,
+      .flushes_subnormals = 0,
+      .batch_invariant = 1,
+      .run_deterministic = 1,
+      .weight_scale = 1,
+      .exp_error = kExp2Error,
+      .exp_underflow = 0x1p-126f,
+      .log_error = kLnError,
+      .max_headroom = kRaiseThreshold,
+  };
+}
+
+template <mlacheck_dtype Element>
+constexpr mlacheck_kernel sparse_attention(const char* name, const char* description) {
+  return {.struct_size = sizeof(mlacheck_kernel),
+          .op = MLACHECK_SPARSE_ATTENTION,
+          .name = name,
+          .description = description,
+          .memory = device::kOnDevice ? MLACHECK_DEVICE : MLACHECK_HOST,
+          .reserved = 0,
+          .conventions = kDefaultConventions,
+          .contract = attention_contract(Element),
+          .supports = SparseAttention<Element>::supports,
+          .workspace_size = SparseAttention<Element>::workspace_size,
+          .run = SparseAttention<Element>::run,
+          .relu_drops_nan = 0,
+          .reserved_2 = 0};
+}
+
+inline constexpr mlacheck_kernel kSparseAttentionF16 = sparse_attention<MLACHECK_F16>(
+    "sparse_attention_f16", "f16 rows and queries, any heads, any topk, flat or paged");
+inline constexpr mlacheck_kernel kSparseAttentionBf16 = sparse_attention<MLACHECK_BF16>(
+    "sparse_attention_bf16", "bf16 rows and queries, any heads, any topk, flat or paged");
+
+}  // namespace mlacheck::kernels
