@@ -22,7 +22,7 @@ void add_worker(CLI::App& app, Action& action) {
   command->group("");
   command->add_option("task", options->task)
       ->required()
-      ->check(CLI::IsMember({"describe", "run", "supports"}));
+      ->check(CLI::IsMember({"describe", "run", "time", "supports"}));
   command->add_option("descriptor", options->descriptor)->required();
   command->add_option("library", options->library)->required();
   command->add_option("kernel", options->kernel);
@@ -30,8 +30,10 @@ void add_worker(CLI::App& app, Action& action) {
     action = [options] {
       const Options& o = *options;
       if (o.task == "describe") return serve_description(o.descriptor, o.library);
-      return serve_call(o.descriptor, o.library, o.kernel,
-                        o.task == "run" ? WorkerTask::run : WorkerTask::supports);
+      const WorkerTask task = o.task == "run"    ? WorkerTask::run
+                              : o.task == "time" ? WorkerTask::time
+                                                 : WorkerTask::supports;
+      return serve_call(o.descriptor, o.library, o.kernel, task);
     };
   });
 }

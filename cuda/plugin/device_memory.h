@@ -17,6 +17,7 @@ struct GpuInfo {
   std::string name;
   int compute_capability = 0;  // 90, 120, ...
   std::string driver;          // of CUDA, "13.0"
+  std::int64_t l2_bytes = 0;
 };
 std::optional<GpuInfo> find_gpu();
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -24,13 +25,20 @@ std::byte poison(CallTensor tensor) {
 }
 
 CallHeader lay_out(const mlacheck_problem& problem, std::span<const KernelCall::Input> inputs,
-                   std::span<const KernelCall::Output> outputs) {
+                   std::span<const KernelCall::Output> outputs, std::int32_t calls) {
   CallHeader layout = {};
   layout.problem = problem;
+  layout.calls = calls;
   std::uint64_t end = aligned(sizeof(CallHeader));
   const auto place = [&](CallTensor tensor, std::size_t bytes) {
-    layout.pieces[static_cast<std::size_t>(tensor)] = {end + kGuardBytes, bytes};
-    end += kGuardBytes + aligned(bytes) + kGuardBytes;
+    const std::size_t copies = is_shared(tensor) ? 1 : static_cast<std::size_t>(calls);
+    if (bytes % copies != 0)
+      throw std::invalid_argument(fmt::format("a kernel call: {} of {} bytes for {} calls",
+                                              tensor_name(tensor), bytes, copies));
+    const std::size_t stride = kGuardBytes + aligned(bytes / copies) + kGuardBytes;
+    layout.pieces[static_cast<std::size_t>(tensor)] = {end + kGuardBytes, bytes / copies,
+                                                       copies == 1 ? 0 : stride};
+    end += copies * stride;
   };
   for (const KernelCall::Input& input : inputs) place(input.tensor, input.bytes.size());
   for (const KernelCall::Output& output : outputs) place(output.tensor, output.bytes);
@@ -42,7 +50,9 @@ std::size_t end_of(const CallHeader& layout) {
   std::size_t end = aligned(sizeof(CallHeader));
   for (const CallHeader::Piece& piece : layout.pieces)
     if (piece.offset != 0)
-      end = std::max<std::size_t>(end, piece.offset + aligned(piece.bytes) + kGuardBytes);
+      end = std::max<std::size_t>(
+          end, piece.offset + static_cast<std::size_t>(layout.calls - 1) * piece.stride +
+                   aligned(piece.bytes) + kGuardBytes);
   return end;
 }
 
@@ -65,19 +75,26 @@ std::string_view tensor_name(CallTensor tensor) {
 }
 
 KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
-                       std::span<const Output> outputs)
-    : layout_(lay_out(problem, inputs, outputs)), memory_(end_of(layout_), "a kernel call") {
+                       std::span<const Output> outputs, std::int32_t calls)
+    : layout_(lay_out(problem, inputs, outputs, calls)), memory_(end_of(layout_), "a kernel call") {
   std::ranges::fill(memory_.bytes(), kGuardByte);
   std::memcpy(block(), &layout_, sizeof(layout_));
+  const auto copy_of = [&](CallTensor tensor, std::int32_t call) {
+    const CallHeader::Piece& piece = layout_.pieces[static_cast<std::size_t>(tensor)];
+    return std::span(block() + piece.offset + static_cast<std::size_t>(call) * piece.stride,
+                     piece.bytes);
+  };
   for (const Input& input : inputs) {
-    const std::size_t i = static_cast<std::size_t>(input.tensor);
-    std::copy(input.bytes.begin(), input.bytes.end(), block() + layout_.pieces[i].offset);
-    input_hashes_[i] = hash_of_inputs(input.tensor);
+    for (std::int32_t call = 0; call < copies(input.tensor); ++call) {
+      const std::span<std::byte> to = copy_of(input.tensor, call);
+      std::ranges::copy(input.bytes.subspan(static_cast<std::size_t>(call) * to.size(), to.size()),
+                        to.begin());
+    }
+    input_hashes_[static_cast<std::size_t>(input.tensor)] = hash_of_inputs(input.tensor);
   }
-  for (const Output& output : outputs) {
-    std::byte* start = block() + layout_.pieces[static_cast<std::size_t>(output.tensor)].offset;
-    std::fill(start, start + output.bytes, poison(output.tensor));
-  }
+  for (const Output& output : outputs)
+    for (std::int32_t call = 0; call < copies(output.tensor); ++call)
+      std::ranges::fill(copy_of(output.tensor, call), poison(output.tensor));
 }
 
 std::string KernelCall::message() const {
@@ -85,29 +102,37 @@ std::string KernelCall::message() const {
   return {text, strnlen(text, sizeof(CallHeader::message))};
 }
 
-std::span<const std::byte> KernelCall::tensor(CallTensor tensor) const {
+std::span<const std::byte> KernelCall::tensor(CallTensor tensor, std::int32_t call) const {
   const CallHeader::Piece& piece = layout_.pieces[static_cast<std::size_t>(tensor)];
-  return {block() + piece.offset, piece.bytes};
+  return {block() + piece.offset + static_cast<std::size_t>(call) * piece.stride, piece.bytes};
 }
 
 std::uint64_t KernelCall::hash_of_inputs(CallTensor name) const {
-  const std::span<const std::byte> bytes = tensor(name);
-  return XXH3_64bits(bytes.data(), bytes.size());
+  std::uint64_t hash = 0;
+  for (std::int32_t call = 0; call < copies(name); ++call) {
+    const std::span<const std::byte> bytes = tensor(name, call);
+    hash = XXH3_64bits_withSeed(bytes.data(), bytes.size(), hash);
+  }
+  return hash;
 }
 
 std::vector<std::string> KernelCall::trespasses() const {
   std::vector<std::string> found;
-  if (!same(shared().problem, layout_.problem) || !same(shared().pieces, layout_.pieces))
+  if (!same(shared().problem, layout_.problem) || shared().calls != layout_.calls ||
+      !same(shared().pieces, layout_.pieces))
     found.push_back("changed the problem");
   for (std::size_t i = 0; i < kCallTensors; ++i) {
+    if (layout_.pieces[i].offset == 0) continue;
     const auto name = static_cast<CallTensor>(i);
-    const CallHeader::Piece& piece = layout_.pieces[i];
-    if (piece.offset == 0) continue;
-    const std::byte* start = block() + piece.offset;
-    if (!untouched(start - kGuardBytes, start))
-      found.push_back(fmt::format("wrote before {}", tensor_name(name)));
-    if (!untouched(start + piece.bytes, start + aligned(piece.bytes) + kGuardBytes))
-      found.push_back(fmt::format("wrote past the end of {}", tensor_name(name)));
+    bool before = false, past = false;
+    for (std::int32_t call = 0; call < copies(name); ++call) {
+      const std::span<const std::byte> bytes = tensor(name, call);
+      const std::byte* start = bytes.data();
+      before |= !untouched(start - kGuardBytes, start);
+      past |= !untouched(start + bytes.size(), start + aligned(bytes.size()) + kGuardBytes);
+    }
+    if (before) found.push_back(fmt::format("wrote before {}", tensor_name(name)));
+    if (past) found.push_back(fmt::format("wrote past the end of {}", tensor_name(name)));
     if (!is_output(name) && hash_of_inputs(name) != input_hashes_[i])
       found.push_back(fmt::format("changed its input {}", tensor_name(name)));
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/include/mlacheck_kernel.h"
+#include "cuda/plugin/kernel_timing.h"
 #include "cuda/plugin/shared_memory.h"
 
 namespace mlacheck {
@@ -45,6 +46,11 @@ inline constexpr std::byte kPoison{0xff};
 
 std::string_view tensor_name(CallTensor tensor);
 constexpr bool is_output(CallTensor tensor) { return tensor >= CallTensor::out; }
+// Whether calls on consecutive rows share it: it has no row for each token.
+constexpr bool is_shared(CallTensor tensor) {
+  return tensor == CallTensor::cache || tensor == CallTensor::attn_sink ||
+         tensor == CallTensor::block_table;
+}
 
 // How far a call came; written by the process that makes it. Pending: nobody has taken it.
 enum class CallStatus : std::int32_t { pending, started, done, refused, failed };
@@ -54,11 +60,14 @@ struct CallHeader {
   struct Piece {
     std::uint64_t offset;  // from the start of the block; 0: the call has no such tensor
     std::uint64_t bytes;
+    std::uint64_t stride;  // to that of the next call; 0 where they share it
   };
   mlacheck_problem problem;
+  std::int32_t calls;  // that the tensors are for
   Piece pieces[kCallTensors];
   CallStatus status;
   double seconds;     // of `run` alone
+  KernelTimes times;  // where the calls were to be timed
   char message[512];  // why it was refused or failed
 };
 
@@ -80,9 +89,10 @@ class KernelCall {
     std::size_t bytes;
   };
 
-  // Copies the inputs. Throws std::system_error when shared memory is short.
+  // Copies the inputs. Of several calls the problem is each one's, inputs and outputs are those of
+  // all. Throws std::system_error when shared memory is short.
   KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
-             std::span<const Output> outputs);
+             std::span<const Output> outputs, std::int32_t calls = 1);
   KernelCall(const KernelCall&) = delete;
   KernelCall& operator=(const KernelCall&) = delete;
 
@@ -91,8 +101,10 @@ class KernelCall {
   // What the other process says of its call. Nothing in it can be trusted but for showing it.
   CallStatus status() const { return shared().status; }
   double seconds() const { return shared().seconds; }
+  KernelTimes times() const { return shared().times; }
   std::string message() const;
-  std::span<const std::byte> tensor(CallTensor tensor) const;
+  std::int32_t calls() const { return layout_.calls; }
+  std::span<const std::byte> tensor(CallTensor tensor, std::int32_t call = 0) const;
 
   // What a finished call did that it must not: "wrote before lse", "wrote past the end of lse",
   // "changed its input q", "changed the problem".
@@ -101,6 +113,7 @@ class KernelCall {
  private:
   std::byte* block() const { return memory_.bytes().data(); }
   const CallHeader& shared() const { return *reinterpret_cast<const CallHeader*>(block()); }
+  std::int32_t copies(CallTensor tensor) const { return is_shared(tensor) ? 1 : layout_.calls; }
   std::uint64_t hash_of_inputs(CallTensor tensor) const;
 
   // As it was laid out: a kernel that writes wildly can reach the copy in shared memory.

@@ -26,11 +26,12 @@ void set_message(CallHeader& header, std::string_view text) {
   header.message[length] = '\0';
 }
 
-// The tensors' addresses, in the order of CallTensor.
-mlacheck_tensors addresses(std::byte* block, const CallHeader& header) {
+// The addresses of a call's tensors, in the order of CallTensor.
+mlacheck_tensors addresses(std::byte* block, const CallHeader& header, std::int32_t call) {
   const auto at = [&](CallTensor tensor) -> void* {
     const CallHeader::Piece& piece = header.pieces[static_cast<std::size_t>(tensor)];
-    return piece.offset == 0 ? nullptr : block + piece.offset;
+    return piece.offset == 0 ? nullptr
+                             : block + piece.offset + static_cast<std::size_t>(call) * piece.stride;
   };
   mlacheck_tensors t = {};
   t.struct_size = sizeof(t);
@@ -62,8 +63,9 @@ class CallMemory {
   CallMemory(std::span<std::byte> block, std::uint64_t workspace_bytes, bool on_device)
       : block_(block), workspace_bytes_(workspace_bytes) {
     if (on_device) {
-      device_block_.emplace(block.size()).copy_from(block);
-      device_workspace_.emplace(guarded_bytes()).fill(kPoison);
+      device_block_.emplace(block.size());
+      device_workspace_.emplace(guarded_bytes());
+      reset();
     } else {
       workspace_.assign(guarded_bytes(), kPoison);
     }
@@ -73,6 +75,12 @@ class CallMemory {
 
   std::byte* block() const { return device_block_ ? device_block_->data() : block_.data(); }
   std::byte* workspace() { return start() + offset_; }
+  // Device memory as it was before the first call.
+  void reset() {
+    device_block_->copy_from(block_);
+    device_workspace_->fill(kPoison);
+    synchronise_device();
+  }
   // Until what was started in device memory has ended.
   void wait() const {
     if (device_block_) synchronise_device();
@@ -114,7 +122,11 @@ CallStatus make_call(std::span<std::byte> block, CallHeader& header,
   const KernelLibrary library = KernelLibrary::open(path);
   const mlacheck_kernel& kernel = library.kernel(name);
   const std::size_t room = sizeof(header.message);
-  if (task == WorkerTask::run && kernel.memory == MLACHECK_DEVICE && !find_gpu()) {
+  if (task == WorkerTask::time && kernel.memory != MLACHECK_DEVICE) {
+    set_message(header, "wants host memory: only kernels on a GPU are timed");
+    return CallStatus::refused;
+  }
+  if (task != WorkerTask::supports && kernel.memory == MLACHECK_DEVICE && !find_gpu()) {
     set_message(header, "wants device memory, and there is no GPU here");
     return CallStatus::refused;
   }
@@ -132,13 +144,24 @@ CallStatus make_call(std::span<std::byte> block, CallHeader& header,
     return CallStatus::failed;
   }
   CallMemory memory(block, workspace_bytes, kernel.memory == MLACHECK_DEVICE);
-  const mlacheck_tensors tensors = addresses(memory.block(), header);
+  const auto start = [&](std::int32_t i, void* stream) {
+    const mlacheck_tensors tensors = addresses(memory.block(), header, i);
+    return kernel.run(&header.problem, &tensors, memory.workspace(), workspace_bytes, stream,
+                      header.message, room);
+  };
   memory.wait();
   const auto begin = Clock::now();
-  const int result = kernel.run(&header.problem, &tensors, memory.workspace(), workspace_bytes,
-                                nullptr, header.message, room);
-  if (result != 0) return CallStatus::failed;  // with its own reason
-  memory.wait();
+  if (task == WorkerTask::time) {
+    header.times = time_calls(
+        header.calls,
+        [&](std::int32_t i, void* stream) {
+          if (start(i, stream) != 0) throw std::runtime_error(std::string(header.message));
+        },
+        [&] { memory.reset(); });
+  } else {
+    if (start(0, nullptr) != 0) return CallStatus::failed;  // with its own reason
+    memory.wait();
+  }
   header.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   memory.fetch();
   if (memory.workspace_overrun()) {
@@ -178,6 +201,10 @@ CallOutcome in_worker(const KernelCall& call, const KernelTarget& target, const 
 
 CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target) {
   return in_worker(call, target, "run");
+}
+
+CallOutcome time_in_worker(const KernelCall& call, const KernelTarget& target) {
+  return in_worker(call, target, "time");
 }
 
 CallOutcome ask_in_worker(const KernelCall& call, const KernelTarget& target) {

@@ -8,9 +8,9 @@
 
 namespace mlacheck {
 
-// What a worker process is asked to do with a kernel: to run it, or only to say whether it supports
-// the problem.
-enum class WorkerTask { run, supports };
+// What a worker process is asked to do with a kernel: to run it, to time it, or only to say whether
+// it supports the problem.
+enum class WorkerTask { run, time, supports };
 
 struct CallOutcome {
   enum class Kind { done, refused, failed, crashed, timed_out };
@@ -24,6 +24,10 @@ struct CallOutcome {
 // then in the call. Throws std::runtime_error when no process can be had or it does not take the
 // call.
 CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target);
+
+// The same, timed, with as many calls as it has data for ("worker -- time ..."): the times are then
+// in the call, and outputs those of calls in a graph. A kernel on host memory refuses.
+CallOutcome time_in_worker(const KernelCall& call, const KernelTarget& target);
 
 // The same for the kernel's `supports` alone, "worker -- supports ...": done when it supports the
 // problem, refused with its reason otherwise.
