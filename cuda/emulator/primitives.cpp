@@ -63,6 +63,12 @@ void write_shared(std::uint32_t to, const void* from, std::uint32_t bytes, const
   if (shared.write(lane, to, bytes, site)) std::memcpy(shared.data() + to, from, bytes);
 }
 
+bool begin_atomic(std::uint32_t at, const Site& site) {
+  Lane& lane = *current_lane;
+  settle(lane);
+  return lane.warp->block->shared.update(lane, at, site);
+}
+
 void read_global(const void* from, void* to, std::uint32_t bytes, const Site& site) {
   if (access_global(*current_lane, from, bytes, false, site))
     std::memcpy(to, from, bytes);

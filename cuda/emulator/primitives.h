@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "cuda/emulator/group.h"
 #include "cuda/emulator/matrix_unit_inline.h"
@@ -15,6 +16,19 @@ void require_shared(std::size_t layout_bytes);
 inline std::byte* shared_base() { return current_lane->warp->block->shared.data(); }
 void read_shared(std::uint32_t from, void* to, std::uint32_t bytes, const Site& site);
 void write_shared(std::uint32_t to, const void* from, std::uint32_t bytes, const Site& site);
+// Lets an atomic read-modify-write of the word begin; false when it must not be made.
+bool begin_atomic(std::uint32_t at, const Site& site);
+// Makes one, and gives what was there before.
+template <class Update>
+std::uint32_t update_shared(std::uint32_t at, Update update, const Site& site) {
+  std::uint32_t old = ~std::uint32_t{0};
+  if (!begin_atomic(at, site)) return old;
+  std::byte* word = shared_base() + at;
+  std::memcpy(&old, word, sizeof old);
+  const std::uint32_t updated = update(old);
+  std::memcpy(word, &updated, sizeof updated);
+  return old;
+}
 void read_global(const void* from, void* to, std::uint32_t bytes, const Site& site);
 void write_global(void* to, const void* from, std::uint32_t bytes, const Site& site);
 inline constexpr std::size_t kMostZeros = 2048;

@@ -12,6 +12,13 @@ namespace {
 
 constexpr std::uint32_t kGranule = 16;
 
+// The last access of a warp, after one more by the lane, or by all its lanes together.
+Stamp noted(Stamp last, const Lane& lane, bool whole_warp) {
+  const Warp& warp = *lane.warp;
+  const bool also_others = last.time() >= warp.synced && last.lane() != lane.index;
+  return Stamp::of(warp.time, whole_warp || also_others ? kSeveralLanes : lane.index);
+}
+
 std::string lane_name(Stamp stamp) {
   return stamp.lane() < kSeveralLanes ? fmt::format("lane {}", stamp.lane()) : "several lanes";
 }
@@ -27,6 +34,7 @@ void SharedMemory::reset(std::uint32_t bytes, int warps) {
   const std::size_t granules = (bytes + kGranule - 1) / kGranule;
   writes_.assign(granules, {});
   reads_.assign(granules * static_cast<std::size_t>(warps), {});
+  atomics_.clear();
   parts_.assign(granules, 0);
 }
 
@@ -48,6 +56,7 @@ void SharedMemory::split(std::uint32_t granule, State into) {
     parts_[granule] = static_cast<std::uint32_t>(writes_.size());
     writes_.resize(writes_.size() + kGranule);
     reads_.resize(reads_.size() + kGranule * warps);
+    if (!atomics_.empty()) atomics_.resize(reads_.size());
   }
   const std::size_t first = parts_[granule];
   const bool had_words = (whole.state & kWords) != 0;
@@ -55,8 +64,9 @@ void SharedMemory::split(std::uint32_t granule, State into) {
     if (had_words && i % 4 == 0) continue;
     const std::size_t from = had_words ? first + i / 4 * 4 : granule;
     writes_[first + i] = writes_[from];
-    std::copy_n(reads_.begin() + static_cast<std::ptrdiff_t>(from * warps), warps,
-                reads_.begin() + static_cast<std::ptrdiff_t>((first + i) * warps));
+    for (std::vector<Stamp>* stamps : {&reads_, &atomics_})
+      if (!stamps->empty())
+        std::copy_n(&(*stamps)[from * warps], warps, &(*stamps)[(first + i) * warps]);
   }
   writes_[granule].state = static_cast<std::uint8_t>(into);
 }
@@ -86,9 +96,23 @@ void SharedMemory::report_read(const Write& write, Lane& lane, std::uint32_t add
     return report_shared(
         lane, ReportKind::missing_wait, address, site,
         "does not wait for the barrier of the copy issued at " + site_name(lane, write.site));
+  const char* how = (write.state & kAtomic) != 0 ? "updated, at last" : "written";
   report_shared(lane, ReportKind::data_race, address, site,
-                fmt::format("written by warp {} {} at {}, and nothing orders the two", write.agent,
+                fmt::format("{} by warp {} {} at {}, and nothing orders the two", how, write.agent,
                             lane_name(write.stamp), site_name(lane, write.site)));
+}
+
+bool SharedMemory::sees_write(std::size_t record, const Lane& lane, bool whole_warp) const {
+  const auto sees = [&](int agent, Stamp stamp) {
+    return whole_warp ? stamp.time() <= lane.warp->past.all[agent] : lane.sees(agent, stamp);
+  };
+  const Write& write = writes_[record];
+  if ((write.state & kAtomic) == 0) return sees(write.agent, write.stamp);
+  for (int warp = 0; warp < warps_; ++warp)
+    if (!sees(warp,
+              atomics_[record * static_cast<std::size_t>(warps_) + static_cast<std::size_t>(warp)]))
+      return false;
+  return true;
 }
 
 inline void SharedMemory::note_read(std::size_t record, Lane& lane, bool whole_warp,
@@ -96,21 +120,24 @@ inline void SharedMemory::note_read(std::size_t record, Lane& lane, bool whole_w
   const Write& write = writes_[record];
   const Warp& warp = *lane.warp;
   if (write.state != kInitialised || write.stamp.time() > warp.past.all[write.agent]) [[unlikely]] {
-    const bool seen =
-        write.state == kInitialised && !whole_warp && lane.sees(write.agent, write.stamp);
-    if (!seen) report_read(write, lane, address, site);
+    const bool written = (write.state & ~kAtomic) == kInitialised;
+    if (!written || !sees_write(record, lane, whole_warp)) report_read(write, lane, address, site);
   }
   Stamp& read = reads_[record * static_cast<std::size_t>(warps_) + warp.index];
-  const bool also_others = read.time() >= warp.synced && read.lane() != lane.index;
-  read = Stamp::of(warp.time, whole_warp || also_others ? kSeveralLanes : lane.index);
+  read = noted(read, lane, whole_warp);
 }
 
 void SharedMemory::check_overwrite(std::size_t record, Lane& lane, std::uint32_t address,
                                    bool copies, const Site& site) {
   const Write& write = writes_[record];
-  if (write.state != 0 && ((write.state & kInFlight) != 0 || !lane.sees(write.agent, write.stamp)))
+  if (write.state != 0 && ((write.state & kInFlight) != 0 || !sees_write(record, lane, false)))
       [[unlikely]]
     report_read(write, lane, address, site);
+  check_readers(record, lane, address, copies, site);
+}
+
+inline void SharedMemory::check_readers(std::size_t record, Lane& lane, std::uint32_t address,
+                                        bool copies, const Site& site) {
   const Stamp* reads = &reads_[record * static_cast<std::size_t>(warps_)];
   const VectorClock& past = lane.warp->past;
   std::int32_t behind = 0;  // negative once one of them is
@@ -151,6 +178,26 @@ bool SharedMemory::write(Lane& lane, std::uint32_t address, std::uint32_t bytes,
     writes_[record] = write;
   });
   if (bytes == kGranule) writes_[address / kGranule] = write;
+  return true;
+}
+
+bool SharedMemory::update(Lane& lane, std::uint32_t address, const Site& site) {
+  if (!allowed(lane, address, sizeof(std::uint32_t), site, "updates")) return false;
+  if (atomics_.empty()) atomics_.resize(reads_.size());
+  const Warp& warp = *lane.warp;
+  visit_parts(address, sizeof(std::uint32_t), [&](std::size_t record, std::uint32_t at) {
+    Write& write = writes_[record];
+    Stamp* atomics = &atomics_[record * static_cast<std::size_t>(warps_)];
+    if ((write.state & kAtomic) == 0) {
+      if (write.state != kInitialised || !lane.sees(write.agent, write.stamp))
+        report_read(write, lane, at, site);
+      std::fill_n(atomics, warps_, Stamp{});
+    }
+    check_readers(record, lane, at, false, site);
+    atomics[warp.index] = noted(atomics[warp.index], lane, false);
+    write = {Stamp::of(warp.time, lane.index), static_cast<std::uint8_t>(warp.index),
+             kInitialised | kAtomic, site_index(lane, site)};
+  });
   return true;
 }
 

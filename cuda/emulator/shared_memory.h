@@ -26,6 +26,8 @@ class SharedMemory {
   // out of bounds or misaligned.
   bool read(Lane& lane, std::uint32_t address, std::uint32_t bytes, const Site& site);
   bool write(Lane& lane, std::uint32_t address, std::uint32_t bytes, const Site& site);
+  // The same for an atomic read-modify-write of a word.
+  bool update(Lane& lane, std::uint32_t address, const Site& site);
   // 16 bytes read for all lanes of the warp; `lane` gave the address.
   bool read_row(Lane& lane, std::uint32_t address, const Site& site);
 
@@ -36,7 +38,13 @@ class SharedMemory {
   void land_copy(std::uint32_t to, std::uint32_t bytes, const void* from);
 
  private:
-  enum State : std::uint8_t { kInitialised = 1, kInFlight = 2, kWords = 4, kBytes = 8 };
+  enum State : std::uint8_t {
+    kInitialised = 1,
+    kInFlight = 2,
+    kWords = 4,
+    kBytes = 8,
+    kAtomic = 16
+  };
   struct Write {
     Stamp stamp;
     std::uint8_t agent = 0;
@@ -50,6 +58,11 @@ class SharedMemory {
   template <class Visit>
   void visit_parts(std::uint32_t address, std::uint32_t bytes, Visit visit);
   void split(std::uint32_t granule, State into);
+  // Whether what was written last, by a store or by atomics, happened before.
+  bool sees_write(std::size_t record, const Lane& lane, bool whole_warp) const;
+  // Reports a reader whom an access that changes the record does not wait for.
+  void check_readers(std::size_t record, Lane& lane, std::uint32_t address, bool copies,
+                     const Site& site);
   void note_read(std::size_t record, Lane& lane, bool whole_warp, std::uint32_t address,
                  const Site& site);
   // Reports a writer or a reader whom an overwriting store or copy does not wait for.
@@ -64,6 +77,7 @@ class SharedMemory {
   // By record: one for each 16 bytes, then 16 for each that is split.
   std::vector<Write> writes_;
   std::vector<Stamp> reads_;          // [record][warp]
+  std::vector<Stamp> atomics_;        // the same, since the last store; empty until there is one
   std::vector<std::uint32_t> parts_;  // [granule]: its first part's record, once split
 };
 
