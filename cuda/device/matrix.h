@@ -14,7 +14,8 @@ namespace mlacheck::device {
 //   FragmentB   16 x 8:  word 0 (k 2t, column g), 1 (k 2t + 8, column g)
 //   Accumulator 16 x 8:  0 (row g, column 2t), 1 (g, 2t + 1), 2 (g + 8, 2t), 3 (g + 8, 2t + 1)
 //
-// A lane reads and writes its part of a FragmentA or an Accumulator; they are never copied.
+// A lane sets its words of a FragmentA (Words4) or a FragmentB (Words2), and reads and writes its part
+// of an Accumulator; they are never copied.
 class FragmentA;
 class FragmentB;
 class Accumulator;

@@ -84,6 +84,13 @@ void MatrixUnit::set(RegisterA& a, const std::uint32_t (*words)[kWarpLanes]) {
   a.prepared_for = MatrixOperation::none;
 }
 
+void MatrixUnit::set(RegisterB& b, const std::uint32_t (*words)[kWarpLanes]) {
+  for (std::uint32_t i = 0; i < 2; ++i)
+    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane)
+      b.pairs[4 * i + lane % 4][lane / 4] = words[i][lane];
+  b.prepared_for = MatrixOperation::none;
+}
+
 void MatrixUnit::gather(Lane& lane, const std::uint32_t* addresses, std::uint32_t matrices,
                         const Site& site, std::uint32_t (&rows)[kWarpLanes][4]) {
   Warp& warp = *lane.warp;
@@ -139,6 +146,10 @@ void MatrixUnit::execute(Lane& lane) {
       case MatrixOperation::set_a:
         set(a_[a], words);
         a_defined_[a] = true;
+        break;
+      case MatrixOperation::set_b:
+        set(b_[b], words);
+        b_defined_[b] = true;
         break;
       case MatrixOperation::load_a:
         gather(lane, *words, 4, sites_[i], rows);

@@ -14,6 +14,7 @@ inline constexpr std::uint32_t kWarpLanes = 32;
 enum class MatrixOperation : std::uint8_t {
   none,
   set_a,   // 4 words of each lane
+  set_b,   // 2
   load_a,  // 1 address of each lane, like all loads
   load_b,  // one fragment
   load_b_transposed,
@@ -79,7 +80,8 @@ class MatrixUnit {
   }
   std::uint32_t* record_first(Lane& lane, std::uint64_t key, std::uint32_t words, const Site& site);
   void forget_operations();
-  void set(RegisterA& a, const std::uint32_t (*words)[kWarpLanes]);
+  static void set(RegisterA& a, const std::uint32_t (*words)[kWarpLanes]);
+  static void set(RegisterB& b, const std::uint32_t (*words)[kWarpLanes]);
   // The rows of `matrices` 8 x 8 matrices, from shared memory.
   void gather(Lane& lane, const std::uint32_t* addresses, std::uint32_t matrices, const Site& site,
               std::uint32_t (&rows)[kWarpLanes][4]);

@@ -167,6 +167,8 @@ struct ProductLayout {
   alignas(16) std::uint16_t b_transposed[8][16];
 };
 
+constexpr int kWays = 14;
+
 // c + a b, by each way to load a and b.
 template <Element E>
 void multiply(ProductArguments arguments) {
@@ -185,11 +187,13 @@ void multiply(ProductArguments arguments) {
 
   FragmentA loaded, given;
   load_matrix(loaded, shared(s.a[lane % 16][lane / 16 * 8]).template as<std::byte>());
-  const auto pair = [&](unsigned row, unsigned k) {
-    return load_constant(reinterpret_cast<const std::uint32_t*>(&in.a[row][k]));
+  const auto pair = [](const std::uint16_t& first) {
+    return load_constant(reinterpret_cast<const std::uint32_t*>(&first));
   };
-  given.set({{pair(g, 2 * t), pair(g + 8, 2 * t), pair(g, 2 * t + 8), pair(g + 8, 2 * t + 8)}});
-  FragmentB b[6];
+  given.set({{pair(in.a[g][2 * t]), pair(in.a[g + 8][2 * t]), pair(in.a[g][2 * t + 8]),
+              pair(in.a[g + 8][2 * t + 8])}});
+  FragmentB b[7];
+  b[6].set({{pair(in.b_transposed[g][2 * t]), pair(in.b_transposed[g][2 * t + 8])}});
   const auto row = shared(s.b[lane % 16][0]).template as<std::byte>();
   const auto column = shared(s.b_transposed[lane % 8][lane / 8 % 2 * 8]).template as<std::byte>();
   load_matrix(b[0], column);
@@ -204,13 +208,13 @@ void multiply(ProductArguments arguments) {
     store(out + (g + 8) * 8 + 2 * t, c[2]);
     store(out + (g + 8) * 8 + 2 * t + 1, c[3]);
   };
-  for (int way = 0; way < 12; ++way) {
+  for (int way = 0; way < kWays; ++way) {
     Accumulator c;
     c[0] = load_constant(&in.c[g][2 * t]);
     c[1] = load_constant(&in.c[g][2 * t + 1]);
     c[2] = load_constant(&in.c[g + 8][2 * t]);
     c[3] = load_constant(&in.c[g + 8][2 * t + 1]);
-    mma_m16n8k16<E>(c, way < 6 ? loaded : given, b[way % 6]);
+    mma_m16n8k16<E>(c, way < 7 ? loaded : given, b[way % 7]);
     finish(way, c);
   }
 }
@@ -235,7 +239,7 @@ void expect_products_of_the_reference(DType element) {
     float expected[16][8];
     mma_m16n8k16({element, Lowering::hmma16_f25}, in.a, in.b, in.c, expected);
 
-    std::vector<float> out(12 * 128);
+    std::vector<float> out(kWays * 128);
     SessionOptions options;
     options.seed = static_cast<std::uint64_t>(trial);
     Session session(options);
@@ -245,7 +249,7 @@ void expect_products_of_the_reference(DType element) {
     LaunchShape shape = shape_of(32);
     shape.shared_bytes = sizeof(ProductLayout);
     launch(stream, multiply<E>, shape, {&in, out.data()}, "multiply");
-    for (int way = 0; way < 12; ++way)
+    for (int way = 0; way < kWays; ++way)
       ASSERT_EQ(std::memcmp(out.data() + way * 128, expected, sizeof expected), 0)
           << "trial " << trial << ", way " << way;
   }

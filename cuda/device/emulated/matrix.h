@@ -48,6 +48,10 @@ class FragmentB {
   FragmentB(const FragmentB&) = delete;
   FragmentB& operator=(const FragmentB&) = delete;
 
+  void set(const Words2& words MLACHECK_SITE) {
+    std::uint32_t* to = detail::record(emulator::MatrixOperation::set_b, 0, 0, index_, 2, site);
+    for (std::uint32_t i = 0; i < 2; ++i) to[i * kWarpSize] = words.word[i];
+  }
   std::uint32_t index() const { return index_; }
 
  private:

@@ -27,6 +27,11 @@ class FragmentB {
   FragmentB(const FragmentB&) = delete;
   FragmentB& operator=(const FragmentB&) = delete;
 
+  __device__ __forceinline__ void set(const Words2& words) {
+    word_[0] = words.word[0];
+    word_[1] = words.word[1];
+  }
+
  private:
   friend __device__ void load_matrix(FragmentB&, SharedPointer<std::byte>);
   friend __device__ void load_matrix_transposed(FragmentB&, SharedPointer<std::byte>);
