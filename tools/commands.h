@@ -21,6 +21,7 @@ void add_gate(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
 void add_golden(CLI::App& app, Action& action);
 void add_oracle(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
 void add_kernels(CLI::App& app, Action& action);
 void add_worker(CLI::App& app, Action& action);
 

@@ -45,8 +45,8 @@ struct Parts {
   void output(CallTensor tensor, std::int64_t count, std::size_t element_bytes) {
     outputs.push_back({tensor, static_cast<std::size_t>(count) * element_bytes});
   }
-  std::unique_ptr<KernelCall> call(const mlacheck_problem& problem) const {
-    return std::make_unique<KernelCall>(problem, inputs, outputs);
+  std::unique_ptr<KernelCall> call(const mlacheck_problem& problem, std::int32_t calls = 1) const {
+    return std::make_unique<KernelCall>(problem, inputs, outputs, calls);
   }
 };
 
@@ -90,6 +90,7 @@ std::int64_t query_bytes(const QueryView& q, std::int64_t tokens, std::int64_t h
 struct Mode {
   bool batch_invariant = false;
   bool wants_max_logit = true;
+  std::int32_t calls = 1;  // among which the tokens are divided
 };
 
 std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
@@ -97,7 +98,7 @@ std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
                                            std::int64_t row_bytes, Mode mode) {
   mlacheck_problem problem = problem_of(MLACHECK_SPARSE_ATTENTION);
   mlacheck_sparse_attention_problem& a = problem.u.sparse_attention;
-  a.tokens = p.tokens;
+  a.tokens = p.tokens / mode.calls;
   a.heads = p.heads;
   a.topk = p.topk;
   a.qk_dim = p.qk_dim;
@@ -124,7 +125,7 @@ std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
   parts.output(CallTensor::out, p.tokens * p.heads * p.v_dim, size_of(p.out_dtype));
   parts.output(CallTensor::lse, p.tokens * p.heads, sizeof(float));
   if (mode.wants_max_logit) parts.output(CallTensor::max_logit, p.tokens * p.heads, sizeof(float));
-  return parts.call(problem);
+  return parts.call(problem, mode.calls);
 }
 
 // A problem on the case's cache: its own 656-byte records where it has them.
@@ -206,14 +207,28 @@ std::unique_ptr<KernelCall> make_batch_invariant_call(const SparseAttentionCase&
   return case_call(attention, attention.problem, {.batch_invariant = true});
 }
 
-std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention, std::int64_t t) {
-  SparseAttentionProblem row = attention.problem;
+SparseAttentionProblem row_of(const SparseAttentionProblem& problem, std::int64_t t) {
+  SparseAttentionProblem row = problem;
   row.tokens = 1;
   row.q.data = static_cast<const std::byte*>(row.q.data) +
                t * row.q.token_stride * static_cast<std::int64_t>(size_of(row.q.dtype));
   row.indices += t * row.index_stride;
   if (row.topk_length != nullptr) row.topk_length += t;
-  return case_call(attention, row, {.batch_invariant = true, .wants_max_logit = false});
+  return row;
+}
+
+std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention, std::int64_t t) {
+  return case_call(attention, row_of(attention.problem, t),
+                   {.batch_invariant = true, .wants_max_logit = false});
+}
+
+std::unique_ptr<KernelCall> make_timed_call(const SparseAttentionCase& attention,
+                                            std::int64_t tokens, std::int32_t calls,
+                                            bool batch_invariant) {
+  SparseAttentionProblem rows = attention.problem;
+  rows.tokens = tokens * calls;
+  return case_call(attention, rows,
+                   {.batch_invariant = batch_invariant, .wants_max_logit = false, .calls = calls});
 }
 
 std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& p) {

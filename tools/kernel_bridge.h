@@ -24,6 +24,14 @@ std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& problem);
 std::unique_ptr<KernelCall> make_batch_invariant_call(const SparseAttentionCase& attention);
 std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention, std::int64_t t);
 
+// So many calls to be timed, of `tokens` consecutive rows each, from the case's first on; without max_logit.
+std::unique_ptr<KernelCall> make_timed_call(const SparseAttentionCase& attention,
+                                            std::int64_t tokens, std::int32_t calls,
+                                            bool batch_invariant);
+
+// The problem's row t alone; in its memory.
+SparseAttentionProblem row_of(const SparseAttentionProblem& problem, std::int64_t t);
+
 // The k best keys of every row, as logical keys.
 std::unique_ptr<KernelCall> make_select_call(const IndexScoresProblem& problem, std::int64_t k);
 

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   mlacheck::add_run(app, action);
   mlacheck::add_golden(app, action);
   mlacheck::add_oracle(app, action);
+  mlacheck::add_bench(app, action);
   mlacheck::add_kernels(app, action);
   mlacheck::add_worker(app, action);
 

@@ -35,6 +35,13 @@ std::filesystem::path library(const char* what, const char* file) {
   return first_of(what, built, installed);
 }
 
+// Nothing where it was not built.
+std::optional<std::filesystem::path> optional_library(const char* file) {
+  for (const std::filesystem::path& path : library_places(file))
+    if (std::filesystem::exists(path)) return path;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::filesystem::path reference_library() {
@@ -46,9 +53,11 @@ std::filesystem::path emulated_library() {
 }
 
 std::optional<std::filesystem::path> gpu_library() {
-  for (const std::filesystem::path& path : library_places("libmlacheck_gpu.so"))
-    if (std::filesystem::exists(path)) return path;
-  return std::nullopt;
+  return optional_library("libmlacheck_gpu.so");
+}
+
+std::optional<std::filesystem::path> floors_library() {
+  return optional_library("libmlacheck_floors.so");
 }
 
 KernelLibrary load_library(const std::filesystem::path& path, std::chrono::seconds timeout) {

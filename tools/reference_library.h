@@ -17,6 +17,8 @@ std::filesystem::path reference_library();  // the reference
 std::filesystem::path emulated_library();   // the GPU kernels on the emulator
 // The GPU kernels themselves; nothing where they were not built.
 std::optional<std::filesystem::path> gpu_library();
+// What bench measures them by; with them.
+std::optional<std::filesystem::path> floors_library();
 
 // A kernel library, loaded by a process of its own, as are its calls; each has so long. Throws like
 // describe_in_worker.

@@ -33,17 +33,6 @@ const char* colour_of(Status status) {
   }
 }
 
-// A kernel's own words, a path: what is no UTF-8 becomes U+FFFD, and control characters spaces, so
-// that they reach neither the terminal nor the files.
-std::string printable(const std::string& text) {
-  using nlohmann::json;
-  const std::string dumped = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-  std::string result = json::parse(dumped).get<std::string>();
-  for (char& c : result)
-    if ((static_cast<unsigned char>(c) < ' ' && c != '\n') || c == '\x7f') c = ' ';
-  return result;
-}
-
 // GitHub wants these escaped in the text of a workflow command.
 std::string escaped(const std::string& text) {
   std::string result;

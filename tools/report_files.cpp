@@ -21,17 +21,6 @@ bool is_stream(const std::filesystem::path& path) {
   return std::filesystem::is_character_file(status) || std::filesystem::is_fifo(status);
 }
 
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  if (!is_stream(path)) {
-    ReplaceFile(path).commit(std::as_bytes(std::span(text)));
-    return;
-  }
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw std::system_error(errno, std::generic_category(), path.string());
-}
-
 std::string xml(const std::string& text) {
   std::string result;
   for (char c : text) {
@@ -59,6 +48,26 @@ std::string xml(const std::string& text) {
 }
 
 }  // namespace
+
+std::string printable(const std::string& text) {
+  using nlohmann::json;
+  const std::string dumped = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string result = json::parse(dumped).get<std::string>();
+  for (char& c : result)
+    if ((static_cast<unsigned char>(c) < ' ' && c != '\n') || c == '\x7f') c = ' ';
+  return result;
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  if (!is_stream(path)) {
+    ReplaceFile(path).commit(std::as_bytes(std::span(text)));
+    return;
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw std::system_error(errno, std::generic_category(), path.string());
+}
 
 void require_writable(const std::filesystem::path& path) {
   if (!is_stream(path)) const ReplaceFile probe(path);

@@ -12,9 +12,16 @@ namespace mlacheck {
 // below.
 void require_writable(const std::filesystem::path& path);
 
-// Texts are UTF-8 without control characters but newlines, as Report keeps them. A file is replaced
-// whole (ReplaceFile); a pipe or a device is written to as it is. Both throw Hdf5Error or
-// std::system_error naming the file when it cannot be written.
+// A kernel's own words, a path: what is no UTF-8 becomes U+FFFD, and control characters spaces, so
+// that they reach neither the terminal nor the files.
+std::string printable(const std::string& text);
+
+// A file is replaced whole (ReplaceFile); a pipe or a device is written to as it is. Throws Hdf5Error
+// or std::system_error naming the file when it cannot be written.
+void write_file(const std::filesystem::path& path, const std::string& text);
+
+// Texts are printable(). Both throw
+// as write_file does.
 void write_junit(const std::filesystem::path& path, const std::string& title,
                  const std::vector<CheckResult>& results, const std::vector<std::string>& errors);
 void write_json(const std::filesystem::path& path, const std::string& title,

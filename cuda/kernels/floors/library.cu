@@ -1,0 +1,112 @@
+// What no kernel can be faster than, as kernels of sparse_attention that compute nothing: for
+// `mlacheck bench`, which times them as it does others. Their outputs stay unwritten.
+
+#include <iterator>
+
+#include "cuda/kernels/floors/matrix_steps.h"
+#include "cuda/kernels/floors/row_gather.h"
+#include "cuda/kernels/sparse_attention_contract.h"
+#include "cuda/kernels/sparse_attention_plan.h"
+
+namespace {
+
+using namespace mlacheck;
+using namespace mlacheck::kernels;
+
+int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
+  return guarded(why, why_size, 0, [&] {
+    if (problem->op != MLACHECK_SPARSE_ATTENTION)
+      return "op " + std::to_string(problem->op) + ": sparse_attention (1)";
+    const mlacheck_sparse_attention_problem& p = problem->u.sparse_attention;
+    std::string reason = refusal(p);
+    if (reason.empty() && p.index_stride != p.topk)
+      reason =
+          "index_stride " + std::to_string(p.index_stride) + ": topk, " + std::to_string(p.topk);
+    return reason.empty() ? device::machine().refusal : reason;
+  });
+}
+
+int workspace_size(const mlacheck_problem*, std::uint64_t* bytes) {
+  *bytes = 0;
+  return 0;
+}
+
+void launch_gather(device::Stream& stream, const mlacheck_sparse_attention_problem& p,
+                   const mlacheck_tensors& t) {
+  const unsigned multiprocessors = device::machine().multiprocessors;
+  SparseAttentionArguments a = make_arguments(p, t, make_plan(p, multiprocessors), nullptr);
+  a.items = static_cast<std::uint32_t>(p.tokens);
+  device::LaunchShape shape;
+  shape.blocks = multiprocessors;
+  shape.threads = RowGather::kThreads;
+  shape.shared_bytes = sizeof(RowGather::Shared);
+  device::launch(stream, row_gather, shape, a, "row_gather");
+}
+
+void launch_steps(device::Stream& stream, const mlacheck_sparse_attention_problem& p,
+                  const mlacheck_tensors& t) {
+  if (p.tokens == 0) return;  // no q to take operands from
+  device::LaunchShape shape;
+  shape.blocks = device::machine().multiprocessors;
+  shape.threads = MatrixSteps::kThreads;
+  shape.shared_bytes = sizeof(MatrixSteps::Shared);
+  const std::int64_t products = p.tokens * p.heads * p.topk * (p.qk_dim + p.v_dim);
+  const std::int64_t round = MatrixSteps::kProducts * MatrixSteps::kChains *
+                             (MatrixSteps::kThreads / device::kWarpSize) * shape.blocks;
+  const MatrixStepsArguments a = {static_cast<const std::uint32_t*>(t.q),
+                                  (products + round - 1) / round};
+  if (p.q_dtype == MLACHECK_F16)
+    device::launch(stream, matrix_steps<device::Element::f16>, shape, a, "matrix_steps");
+  else
+    device::launch(stream, matrix_steps<device::Element::bf16>, shape, a, "matrix_steps");
+}
+
+template <void (*Launch)(device::Stream&, const mlacheck_sparse_attention_problem&,
+                         const mlacheck_tensors&)>
+int run(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void*, std::uint64_t,
+        void* stream_handle, char* why, std::size_t why_size) {
+  return guarded(why, why_size, 1, [&]() -> std::string {
+    device::Stream stream(stream_handle);
+    Launch(stream, problem->u.sparse_attention, *tensors);
+    return "";
+  });
+}
+
+template <auto Launch>
+constexpr mlacheck_kernel floor_kernel(const char* name, const char* description) {
+  return {.struct_size = sizeof(mlacheck_kernel),
+          .op = MLACHECK_SPARSE_ATTENTION,
+          .name = name,
+          .description = description,
+          .memory = MLACHECK_DEVICE,
+          .reserved = 0,
+          .conventions = kDefaultConventions,
+          .contract = attention_contract(MLACHECK_F16),  // of no account
+          .supports = supports,
+          .workspace_size = workspace_size,
+          .run = run<Launch>,
+          .relu_drops_nan = 0,
+          .reserved_2 = 0};
+}
+
+constexpr mlacheck_kernel kRowGather =
+    floor_kernel<launch_gather>("row_gather", "fetches the rows of all entries");
+constexpr mlacheck_kernel kMatrixSteps =
+    floor_kernel<launch_steps>("matrix_steps", "as many mma.sync as the problem has products for");
+
+constexpr const mlacheck_kernel* kKernels[] = {&kRowGather, &kMatrixSteps};
+
+constexpr mlacheck_library kLibrary = {.struct_size = sizeof(mlacheck_library),
+                                       .abi_version = MLACHECK_ABI_VERSION,
+                                       .name = "mlacheck floors",
+                                       .version = MLACHECK_VERSION,
+                                       .kernels = kKernels,
+                                       .kernel_count = std::size(kKernels),
+                                       .reserved = 0};
+
+}  // namespace
+
+extern "C" MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(
+    std::uint32_t abi_version) {
+  return abi_version == MLACHECK_ABI_VERSION ? &kLibrary : nullptr;
+}

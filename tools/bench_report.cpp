@@ -1,0 +1,109 @@
+#include "tools/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/report_files.h"
+
+namespace mlacheck {
+
+namespace {
+
+constexpr double kMicro = 1e6, kTera = 1e-12;
+
+bool was_timed(const BenchResult& result) { return result.times.graph_calls > 0; }
+
+nlohmann::json to_json(const BenchResult& r) {
+  nlohmann::json json = {{"kernel", r.kernel},
+                         {"tokens", r.timed.tokens},
+                         {"batch_invariant", r.timed.batch_invariant},
+                         {"status", name_of(r.status)},
+                         {"detail", r.detail},
+                         {"repro", r.repro}};
+  if (!was_timed(r)) return json;
+  json["graph_us"] = r.times.in_graph * kMicro;
+  json["single_us"] = r.times.single * kMicro;
+  json["graph_calls"] = r.times.graph_calls;
+  json["inputs"] = r.timed.calls;
+  json["bytes"] = r.work.row_bytes + r.work.other_bytes;
+  json["flops"] = r.work.flops;
+  if (!r.floor) return json;
+  json["floor_us"] = r.floor->seconds * kMicro;
+  json["bound"] = r.floor->bound;
+  return json;
+}
+
+}  // namespace
+
+BenchReport::BenchReport(GpuInfo gpu, std::optional<std::filesystem::path> json)
+    : gpu_(std::move(gpu)), json_(std::move(json)) {
+  if (json_) require_writable(*json_);
+  fmt::print("{}, driver {}, L2 cache {:.0f} MB\n", gpu_.name, gpu_.driver,
+             static_cast<double>(gpu_.l2_bytes) * 1e-6);
+}
+
+void BenchReport::begin(const std::string& recipe, const RateMeter::Answer& rates) {
+  groups_.push_back({recipe, rates, {}});
+  fmt::print("\n{}\n", recipe);
+  if (rates.refusal.empty())
+    fmt::print("here and now: rows at {:.2f} TB/s, mma.sync at {:.0f} TFLOP/s\n",
+               rates.rates.bytes_per_second * kTera, rates.rates.flops_per_second * kTera);
+  else
+    fmt::print("no floor: {}\n", rates.refusal);
+  fmt::print("{:>8} {:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8}  {:10} {}\n", "tokens", "graph us",
+             "single us", "floor us", "of floor", "bound", "TB/s", "TFLOP/s", "verdict", "kernel");
+  std::fflush(stdout);
+}
+
+void BenchReport::add(const BenchResult& result) {
+  BenchResult& r = groups_.back().results.emplace_back(result);
+  for (std::string* text : {&r.kernel, &r.repro, &r.detail}) *text = printable(*text);
+  fmt::print("{:>8} ", r.timed.tokens);
+  if (was_timed(r)) {
+    const double seconds = r.times.in_graph;
+    fmt::print("{:>10.1f} {:>10.1f} ", seconds * kMicro, r.times.single * kMicro);
+    if (r.floor)
+      fmt::print("{:>10.1f} {:>6.0f} % {:>6} ", r.floor->seconds * kMicro,
+                 100 * r.floor->seconds / seconds, r.floor->bound);
+    else
+      fmt::print("{:>10} {:>8} {:>6} ", "-", "-", "-");
+    fmt::print("{:>6.2f} {:>8.1f}", (r.work.row_bytes + r.work.other_bytes) / seconds * kTera,
+               r.work.flops / seconds * kTera);
+  } else {
+    fmt::print("{:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8}", "-", "-", "-", "-", "-", "-", "-");
+  }
+  fmt::print("  {:10} {}\n", name_of(r.status), r.kernel);
+  if (r.status != Status::pass) fmt::print("         {}\n         repeat: {}\n", r.detail, r.repro);
+  std::fflush(stdout);
+}
+
+int BenchReport::finish() const {
+  std::vector<Status> statuses;
+  nlohmann::json recipes = nlohmann::json::array();
+  for (const Group& group : groups_) {
+    nlohmann::json results = nlohmann::json::array();
+    for (const BenchResult& result : group.results) {
+      statuses.push_back(result.status);
+      results.push_back(to_json(result));
+    }
+    nlohmann::json json = {{"recipe", group.recipe}, {"results", results}};
+    if (group.rates.refusal.empty()) {
+      json["bytes_per_second"] = group.rates.rates.bytes_per_second;
+      json["flops_per_second"] = group.rates.rates.flops_per_second;
+    }
+    recipes.push_back(json);
+  }
+  if (json_)
+    write_file(*json_, nlohmann::json{{"title", "bench"},
+                                      {"version", MLACHECK_VERSION},
+                                      {"gpu", gpu_.name},
+                                      {"driver", gpu_.driver},
+                                      {"recipes", recipes}}
+                               .dump(2) +
+                           "\n");
+  return exit_code(statuses);
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cuda/plugin/kernel_worker.h"
+#include "fixtures/recipe.h"
+#include "tools/bench_attention.h"
+#include "tools/bench_floors.h"
+#include "tools/bench_report.h"
+#include "tools/commands.h"
+#include "tools/judgements.h"
+#include "tools/kernel_bridge.h"
+#include "tools/kernel_contract.h"
+#include "tools/kernel_options.h"
+#include "tools/reference_library.h"
+
+namespace mlacheck {
+
+namespace {
+
+struct BenchOptions {
+  std::vector<std::string> recipes;
+  std::vector<std::int64_t> tokens;
+  bool batch_invariant = false;
+  KernelOptions kernels;
+  std::optional<std::filesystem::path> json;
+};
+
+// GLM-5's attention with its heads on one GPU, and on two, four or eight.
+std::vector<std::string> default_recipes() {
+  std::vector<std::string> recipes;
+  for (const int heads : {8, 16, 64, 128})
+    recipes.push_back(
+        fmt::format("mlacheck1 op=sparse_attention h={} n=131072 q=f16 kv=f16", heads));
+  return recipes;
+}
+const std::vector<std::int64_t> kDefaultTokens = {1, 8, 64, 256, 1024, 4096};
+
+SparseAttentionRecipe attention_recipe(const std::string& line) {
+  const Recipe recipe = parse_recipe(line);
+  const auto* attention = std::get_if<SparseAttentionRecipe>(&recipe);
+  if (attention == nullptr)
+    throw std::invalid_argument(
+        fmt::format("bench: '{}': times op=sparse_attention alone", minimal(recipe)));
+  if (attention->topk == 0 || attention->slots == 0)
+    throw std::invalid_argument(fmt::format("bench: '{}': k and n of at least 1", minimal(recipe)));
+  return *attention;
+}
+
+// How a kernel reads records, where the case's own values are read another way.
+bool reads_otherwise(const mlacheck_kernel& kernel, const SparseAttentionRecipe& recipe) {
+  return recipe.kv == KvFormat::record656 &&
+         kernel.conventions.record_reader != static_cast<std::int32_t>(recipe.reader) + 1;
+}
+
+BenchResult time_one(const SparseAttentionCase& attention, const TimedCalls& timed,
+                     const KernelLibrary& library, const mlacheck_kernel& kernel) {
+  SparseAttentionRecipe repeated = attention.recipe;
+  repeated.tokens = timed.tokens;
+  BenchResult result;
+  result.kernel = fmt::format("{}:{}", library.path().filename().string(), kernel.name);
+  result.repro = repro_of(repeated, &library);
+  result.timed = timed;
+  if (reads_otherwise(kernel, attention.recipe)) {
+    result.status = Status::refused;
+    result.detail = "its record_reader is not the recipe's reader";
+    return result;
+  }
+  const auto call = make_timed_call(attention, timed.tokens, timed.calls, timed.batch_invariant);
+  const CallOutcome outcome = time_in_worker(*call, library.target(kernel.name));
+  using Kind = CallOutcome::Kind;
+  if (outcome.kind != Kind::done) {
+    result.status = outcome.kind == Kind::refused  ? Status::refused
+                    : outcome.kind == Kind::failed ? Status::fail
+                                                   : Status::crashed;
+    result.detail = outcome.detail;
+    return result;
+  }
+  result.times = call->times();
+  for (const std::string& trespass : call->trespasses()) {
+    result.status = Status::fail;
+    result.detail = trespass;
+  }
+  for (const Finding& finding : judge_timed(attention, *call, contract_of(kernel))) {
+    if (finding.status <= result.status) continue;
+    result.status = finding.status;
+    result.detail = to_string(finding);
+  }
+  return result;
+}
+
+// The library's kernels for it; what they refuse is told only where none takes it.
+std::vector<BenchResult> time_library(const SparseAttentionCase& attention, const TimedCalls& timed,
+                                      const KernelLibrary& library) {
+  std::vector<BenchResult> taken, refused;
+  for (const mlacheck_kernel* kernel : library.kernels()) {
+    if (kernel->op != MLACHECK_SPARSE_ATTENTION) continue;
+    BenchResult result = time_one(attention, timed, library, *kernel);
+    (result.status == Status::refused ? refused : taken).push_back(std::move(result));
+  }
+  return taken.empty() ? refused : taken;
+}
+
+void bench_recipe(SparseAttentionRecipe recipe, std::vector<std::int64_t> sizes,
+                  std::int64_t l2_bytes, bool batch_invariant,
+                  const std::vector<KernelLibrary>& libraries, RateMeter& meter,
+                  BenchReport& report) {
+  if (sizes.empty()) sizes = {recipe.tokens};
+  std::vector<TimedCalls> timed;
+  recipe.tokens = 0;
+  for (const std::int64_t tokens : sizes) {
+    timed.push_back(timed_calls(recipe, tokens, l2_bytes, batch_invariant));
+    recipe.tokens = std::max(recipe.tokens, tokens * timed.back().calls);
+  }
+  const RateMeter::Answer& rates = meter.rates(recipe);
+  report.begin(minimal(recipe), rates);
+  const SparseAttentionCase attention(recipe);
+  for (const TimedCalls& calls : timed) {
+    const CallWork work = work_of(attention, calls);
+    for (const KernelLibrary& library : libraries)
+      for (BenchResult& result : time_library(attention, calls, library)) {
+        result.work = work;
+        if (rates.refusal.empty()) result.floor = floor_of(work, rates.rates);
+        report.add(result);
+      }
+  }
+}
+
+int run_bench(const BenchOptions& options) {
+  std::vector<SparseAttentionRecipe> recipes;
+  std::vector<std::int64_t> tokens = options.tokens;
+  if (options.recipes.empty() && tokens.empty()) tokens = kDefaultTokens;
+  for (const std::string& line : options.recipes.empty() ? default_recipes() : options.recipes)
+    recipes.push_back(attention_recipe(line));
+  std::vector<KernelLibrary> libraries = options.kernels.load();
+
+  const std::optional<GpuInfo> gpu = find_gpu();
+  const auto own = gpu_library(), floors = floors_library();
+  if (!gpu || !own || !floors) {
+    fmt::print("{} bench: {}\n", name_of(Status::skipped),
+               !gpu ? "there is no GPU here"
+                    : "libmlacheck_gpu.so and libmlacheck_floors.so are not beside the program: it "
+                      "was built without nvcc");
+    return kExitSkipped;
+  }
+  libraries.insert(libraries.begin(), load_library(*own, options.kernels.timeout()));
+  RateMeter meter(load_library(*floors, options.kernels.timeout()));
+  BenchReport report(*gpu, options.json);
+  for (const SparseAttentionRecipe& recipe : recipes)
+    bench_recipe(recipe, tokens, gpu->l2_bytes, options.batch_invariant, libraries, meter, report);
+  return report.finish();
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* command = app.add_subcommand(
+      "bench", "Times kernels on a GPU against what it does at best, and checks what they wrote");
+  command->add_option("recipe", options->recipes,
+                      "Cases of sparse_attention, each quoted; default: 8, 16, 64 and 128 heads, "
+                      "2,048 entries of 131,072 slots");
+  command
+      ->add_option("--tokens", options->tokens,
+                   "Rows of a call, one size after another, in place of a recipe's t; default "
+                   "without a recipe: 1,8,64,256,1024,4096")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_flag("--batch-invariant", options->batch_invariant,
+                    "Ask for the mode in which a row has the same bits alone and in any batch");
+  add_kernel_options(*command, options->kernels);
+  command->add_option("--json", options->json, "Write the results as JSON to this file");
+  command->footer(
+      "graph us   a call of a CUDA graph of calls one after another: median of 11 graphs\n"
+      "single us  a call alone on an idle stream, between two events: median of 21\n"
+      "floor us   the larger of the bytes that a call must move and the products that it must\n"
+      "           make, at the rates that were measured in the same run\n"
+      "Calls take turns on inputs that are larger than the L2 cache together. Outputs are "
+      "poisoned\n"
+      "before the last graph; some rows of what it leaves are put to the oracle, and a kernel "
+      "that\n"
+      "is wrong is no PASS.\n\n" +
+      std::string(kExitCodeHelp));
+  command->callback([options, &action] { action = [options] { return run_bench(*options); }; });
+}
+
+}  // namespace mlacheck
