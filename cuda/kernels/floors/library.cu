@@ -54,7 +54,7 @@ void launch_steps(device::Stream& stream, const mlacheck_sparse_attention_proble
   const std::int64_t round = MatrixSteps::kProducts * MatrixSteps::kChains *
                              (MatrixSteps::kThreads / device::kWarpSize) * shape.blocks;
   const MatrixStepsArguments a = {static_cast<const std::uint32_t*>(t.q),
-                                  (products + round - 1) / round};
+                                  (products + round - 1) / round, t.lse};
   if (p.q_dtype == MLACHECK_F16)
     device::launch(stream, matrix_steps<device::Element::f16>, shape, a, "matrix_steps");
   else

@@ -22,6 +22,7 @@ struct MatrixSteps {
 struct MatrixStepsArguments {
   const std::uint32_t* values;  // 128 words: the operands
   std::int64_t rounds;          // of kChains steps, for each warp
+  float* unwritten;
 };
 
 template <device::Element E>
@@ -44,6 +45,11 @@ matrix_steps(const MatrixStepsArguments arguments) {
   MLACHECK_ROLLED
   for (std::int64_t round = 0; round < arguments.rounds; ++round) MLACHECK_UNROLL
   for (int i = 0; i < K::kChains; ++i) device::mma_m16n8k16<E>(sum[i], a, b);
+  // Never: but a compiler that does not know it keeps the steps.
+  float total = 0;
+  MLACHECK_UNROLL
+  for (int i = 0; i < K::kChains; ++i) total += (sum[i][0] + sum[i][1]) + (sum[i][2] + sum[i][3]);
+  if (total == 0x1.234568p+99f) device::store(arguments.unwritten, total);
 }
 
 }  // namespace mlacheck::kernels
