@@ -76,6 +76,17 @@ TEST_F(DeviceRecords, AFlippedBitFailsAtItsPlace) {
                     HasSubstr("1 of 72 hashes differ")));
 }
 
+TEST_F(DeviceRecords, AreReplayedWholeIfAskedFor) {
+  ASSERT_EQ(record(kRows).code, 0);
+  const Outcome some = check_changed([](Golden& golden) {
+    byte_of(golden, "records/0000/hashes", 3 * 8) ^= std::byte{1};  // row 7 is the first of the 71
+  });
+  EXPECT_EQ(some.code, 0) << some.out;
+  const Outcome all = mlacheck({"golden", "check", "--all-rows", file_});
+  EXPECT_EQ(all.code, 1) << all.out;
+  EXPECT_THAT(all.out, AllOf(HasSubstr("row 3, head 0"), HasSubstr("1 of 600 hashes differ")));
+}
+
 TEST_F(DeviceRecords, OfOtherInputsAreRefused) {
   ASSERT_EQ(record(kBits).code, 0);
   const Outcome check = check_changed([](Golden& golden) {

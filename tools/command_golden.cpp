@@ -196,6 +196,7 @@ void add_check(CLI::App& golden, Action& action) {
   struct Options {
     std::vector<std::string> files;
     std::filesystem::path checkpoint;
+    bool all_rows = false;
     ReportOptions report;
   };
   auto options = std::make_shared<Options>();
@@ -204,6 +205,9 @@ void add_check(CLI::App& golden, Action& action) {
   command->add_option("file", options->files, "Golden files or directories")->required();
   command->add_option("--checkpoint", options->checkpoint,
                       "Directory of the checkpoint that layers were captured from");
+  command->add_flag("--all-rows", options->all_rows,
+                    "Replay every row of device records, bits alone (minutes), not some of the "
+                    "largest");
   add_report_options(*command, options->report);
   command->footer(kExitCodeHelp);
   command->callback([options, &action] {
@@ -212,6 +216,7 @@ void add_check(CLI::App& golden, Action& action) {
       GoldenCheckOptions check;
       check.checkpoint = options->checkpoint;
       check.stored_oracle = true;
+      check.all_rows = options->all_rows;
       for (const std::filesystem::path& file : golden_files(options->files))
         check_golden_file(file, check, report);
       return report.finish();

@@ -95,7 +95,7 @@ Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
         fmt::format("was made from inputs {}, the recipe makes {}", record.input_hash, input_hash));
   std::vector<std::int64_t> rows(static_cast<std::size_t>(request.recipe.tokens));
   std::iota(rows.begin(), rows.end(), 0);
-  if (!is_on_device(library)) rows = replayed_rows(request);
+  if (!is_on_device(library) && !check.all_rows) rows = replayed_rows(request);
   if (std::ssize(rows) < request.recipe.tokens) keep_rows(c, rows);
 
   const mlacheck_kernel& kernel = library.kernel(record.kernel);

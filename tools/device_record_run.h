@@ -28,14 +28,15 @@ DeviceRecords record_requests(const std::vector<RecordRequest>& requests,
                               const std::function<void(const RecordRequest&)>& before);
 
 struct RecordsCheck {
-  std::string name;    // of the golden
-  std::string repro;   // command that repeats the check
-  bool judge = false;  // the outputs against the oracle, by the kernel's contract, too
+  std::string name;       // of the golden
+  std::string repro;      // command that repeats the check
+  bool judge = false;     // the outputs against the oracle, by the kernel's contract, too
+  bool all_rows = false;  // on the host too, however long it takes
 };
 
 // Adds to the report how the library does on a golden's records: a PASS for all of them, or each
 // that differs; a record that cannot be replayed (its recipe makes other inputs, the library lacks
-// its kernel) is an error. On a GPU all rows, on the host replayed_rows() of them.
+// its kernel) is an error. On a GPU all rows, on the host replayed_rows() of them unless all are asked for.
 void replay_records(const RecordsCheck& check, const DeviceRecords& records,
                     const KernelLibrary& library, Report& report);
 

@@ -116,10 +116,15 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
 void check_device_records(const std::string& file, const std::string& path, const Golden& golden,
                           const GoldenCheckOptions& options, Report& report) {
   const DeviceRecords records = read_device_records(golden);
-  replay_records({file, fmt::format("mlacheck golden check {}", path), options.stored_oracle},
-                 records, load_library(emulated_library()), report);
+  // All rows of a large record take the emulator some minutes.
+  constexpr std::chrono::hours kLong{1};
+  replay_records(
+      {file, fmt::format("mlacheck golden check {}", path),
+       options.stored_oracle && !options.all_rows, options.all_rows},
+      records, load_library(emulated_library(), options.all_rows ? kLong : kKernelTimeout), report);
   if (options.gpu != nullptr)
-    replay_records({file, "mlacheck gate --require-gpu"}, records, *options.gpu, report);
+    replay_records({.name = file, .repro = "mlacheck gate --require-gpu"}, records, *options.gpu,
+                   report);
 }
 
 }  // namespace

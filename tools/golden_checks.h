@@ -18,6 +18,7 @@ struct GoldenCheckOptions {
   std::filesystem::path checkpoint;  // of the layers that were captured from one
   std::string digest;                // that the content must have, when not empty
   bool stored_oracle = false;        // ask the oracle again for what the golden keeps of it
+  bool all_rows = false;             // replay every row of device records, bits alone
   std::span<const KernelLibrary> libraries = {};  // judged on the golden's attention, too
   const KernelLibrary* gpu = nullptr;  // held to device records beside the emulated kernels
 };
