@@ -1,5 +1,6 @@
 // The functions that kernels share with the reference give the same bits on a GPU as on the CPU:
-// exp2, log2 and the conversions to f16, bf16 and e4m3.
+// exp2, log2 and the conversions to f16, bf16 and e4m3. And a matrix is transposed as the emulator has
+// it.
 //
 //   device_math_test          every 251st of the 2^32 fp32 inputs
 //   device_math_test --all    all of them
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cuda/device/matrix.h"
 #include "reference/arithmetic/exp2.h"
 #include "reference/arithmetic/log2.h"
 #include "reference/formats/bf16.h"
@@ -107,6 +109,28 @@ std::int64_t differences(F f, std::uint32_t stride) {
   return differing;
 }
 
+__global__ void transpose(const std::uint32_t* words, std::uint32_t* transposed) {
+  transposed[threadIdx.x] = device::transpose_matrix(words[threadIdx.x]);
+}
+
+// Elements of a transposed 8 x 8 matrix that are not where they belong.
+std::int64_t misplaced() {
+  std::uint16_t in[8][8], out[8][8];
+  for (int i = 0; i < 64; ++i) in[i / 8][i % 8] = static_cast<std::uint16_t>(i * 1021);
+  std::uint32_t* words = nullptr;
+  check(cudaMalloc(&words, 2 * sizeof in), "cudaMalloc");
+  check(cudaMemcpy(words, in, sizeof in, cudaMemcpyHostToDevice), "cudaMemcpy");
+  transpose<<<1, 32>>>(words, words + 32);
+  check(cudaGetLastError(), "transpose_matrix");
+  check(cudaMemcpy(out, words + 32, sizeof out, cudaMemcpyDeviceToHost), "transpose_matrix");
+  check(cudaFree(words), "cudaFree");
+  std::int64_t count = 0;
+  for (int i = 0; i < 64; ++i) count += out[i / 8][i % 8] != in[i % 8][i / 8] ? 1 : 0;
+  std::printf("%-20s %lld of 64 elements misplaced\n", "transpose_matrix",
+              static_cast<long long>(count));
+  return count;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -119,7 +143,7 @@ int main(int argc, char** argv) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
   std::printf("%s, sm_%d%d\n", properties.name, properties.major, properties.minor);
-  std::int64_t differing = 0;
+  std::int64_t differing = misplaced();
   differing += differences(Exp2{}, stride);
   differing += differences(Log2{}, stride);
   differing += differences(ToF16{}, stride);

@@ -36,6 +36,10 @@ MLACHECK_DEVICE_FN void load_matrix(FragmentB& first, FragmentB& second,
 MLACHECK_DEVICE_FN void load_matrix_transposed(FragmentB& first, FragmentB& second,
                                                SharedPointer<std::byte> row MLACHECK_SITE);
 
+// movmatrix: an 8 x 8 matrix, of which lane 4 g + t has row g, columns 2t and 2t + 1, transposed. So an
+// accumulator's rows, packed, become k of a B fragment.
+MLACHECK_DEVICE_FN std::uint32_t transpose_matrix(std::uint32_t word MLACHECK_SITE);
+
 // c += a b in fp32, one fused step of 16 products (reference/arithmetic/tensor_core.h).
 template <Element E>
 MLACHECK_DEVICE_FN void mma_m16n8k16(Accumulator& c, const FragmentA& a,

@@ -44,6 +44,21 @@ TEST(Warp, Votes) {
   }
 }
 
+TEST(Warp, TransposesAMatrix) {
+  // Element (row, column) is 8 row + column, in the low bits of a half.
+  const auto out = out_of(
+      [](Arguments a) {
+        const unsigned t = thread_index(), element = t / 4 * 8 + t % 4 * 2;
+        const std::uint32_t word = transpose_matrix(element | (element + 1) << 16);
+        store(a.out + 2 * t, static_cast<float>(word & 0xffffu));
+        store(a.out + 2 * t + 1, static_cast<float>(word >> 16));
+      },
+      shape_of(32));
+  for (unsigned row = 0; row < 8; ++row)
+    for (unsigned column = 0; column < 8; ++column)
+      EXPECT_EQ(out[row * 8 + column], static_cast<float>(column * 8 + row));
+}
+
 TEST(Warp, Threads) {
   const auto out = out_of(
       [](Arguments a) {

@@ -109,6 +109,15 @@ inline void load_matrix_transposed(FragmentB& first, FragmentB& second,
                   first.index(), 1, site) = row.address;
 }
 
+inline std::uint32_t transpose_matrix(std::uint32_t word, emulator::Site site) {
+  // Row r, column g of the original is the low or high half of lane 4 r + g / 2's word.
+  const std::uint32_t g = emulator::current_lane->index / 4, t = emulator::current_lane->index % 4;
+  const std::uint32_t low = emulator::shuffle(word, 8 * t + g / 2, site);
+  const std::uint32_t high = emulator::shuffle(word, 8 * t + 4 + g / 2, site);
+  const std::uint32_t half = g % 2 * 16;
+  return (low >> half & 0xffffu) | (high >> half & 0xffffu) << 16;
+}
+
 template <Element E>
 inline void mma_m16n8k16(Accumulator& c, const FragmentA& a, const FragmentB& b,
                          emulator::Site site) {

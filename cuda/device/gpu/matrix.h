@@ -90,6 +90,12 @@ __device__ __forceinline__ void load_matrix_transposed(FragmentB& first, Fragmen
                : "r"(row.address));
 }
 
+__device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t word) {
+  std::uint32_t transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(word));
+  return transposed;
+}
+
 template <Element E>
 __device__ __forceinline__ void mma_m16n8k16(Accumulator& c, const FragmentA& a,
                                              const FragmentB& b) {
