@@ -5,7 +5,7 @@
 namespace mlacheck::kernels {
 namespace {
 
-constexpr std::int64_t kInt32Max = 0x7fffffff;
+constexpr std::int64_t kMostCount = 0x7fffffff;
 
 // A slice holds at least as many scores; a row below twice that is one block's.
 constexpr std::int64_t kLeastSlice = 4096;
@@ -22,8 +22,8 @@ std::uint64_t candidates_bytes(const TopKPlan& plan) {
 }  // namespace
 
 std::string refusal(const mlacheck_top_k_problem& p) {
-  if (p.rows < 0 || p.rows > kInt32Max) return says("rows", p.rows, "0 ... 2^31 - 1");
-  if (p.columns < 0 || p.columns > kInt32Max) return says("columns", p.columns, "0 ... 2^31 - 1");
+  if (p.rows < 0 || p.rows > kMostCount) return says("rows", p.rows, "0 ... 2^31 - 1");
+  if (p.columns < 0 || p.columns > kMostCount) return says("columns", p.columns, "0 ... 2^31 - 1");
   if (p.k < 0 || p.k > TopK::kMostSelected)
     return says("k", p.k, "0 ... " + std::to_string(TopK::kMostSelected));
   if (p.score_stride < 0) return says("score_stride", p.score_stride, "at least 0");
