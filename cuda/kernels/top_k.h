@@ -90,11 +90,22 @@ top_k_merge(const TopKArguments arguments) {
   if (device::thread_index() == 0) device::store(device::shared(s.candidates), total);
   if (total <= TopK::kCapacity) {
     const Candidate* candidates = a.candidates + (lists + warp) * TopK::kCapacity;
-    for (std::uint32_t i = lane; i < count; i += device::kWarpSize) {
-      const Candidate candidate = device::load(candidates + i);
-      device::store(device::shared(shared.score[begin + i]),
-                    std::bit_cast<float>(candidate.word[0]));
-      device::store(device::shared(shared.place[begin + i]), candidate.word[1]);
+    constexpr unsigned kAhead = 8;  // that a lane loads at once
+    MLACHECK_ROLLED
+    for (std::uint32_t from = lane; from < count; from += kAhead * device::kWarpSize) {
+      Candidate candidate[kAhead] = {};
+      MLACHECK_UNROLL
+      for (unsigned i = 0; i < kAhead; ++i)
+        if (from + i * device::kWarpSize < count)
+          candidate[i] = device::load(candidates + from + i * device::kWarpSize);
+      MLACHECK_UNROLL
+      for (unsigned i = 0; i < kAhead; ++i) {
+        const std::uint32_t at = from + i * device::kWarpSize;
+        if (at >= count) continue;
+        device::store(device::shared(shared.score[begin + at]),
+                      std::bit_cast<float>(candidate[i].word[0]));
+        device::store(device::shared(shared.place[begin + at]), candidate[i].word[1]);
+      }
     }
   }
   device::sync_block();

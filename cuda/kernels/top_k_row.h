@@ -1,8 +1,20 @@
 #pragma once
 
+#include "cuda/device/thread.h"
 #include "cuda/kernels/top_k_arguments.h"
 
 namespace mlacheck::kernels {
+
+// Vectors of a row that a thread looks at together: one in every kThreads.
+struct TopKTile {
+  static constexpr unsigned kVectors = 4;
+
+  device::Floats4 x[kVectors];
+  std::uint32_t first;  // the number of x[0]
+  unsigned valid;       // bit 4 u + i: score i of x[u] stands in the range
+
+  MLACHECK_DEVICE_FN std::uint32_t number(unsigned u) const { return first + u * TopK::kThreads; }
+};
 
 // A row's range of scores, as vectors of four that are 16-byte aligned; the first and the last may
 // reach outside of it. A score's place counts from the range's first.
@@ -34,6 +46,10 @@ struct TopKRow {
     return device::load_constant(origin + before + place);
   }
 
+  // Calls visit(tile) for tiles of the vectors [begin, end), whole warps together.
+  template <class Visit>
+  MLACHECK_DEVICE_FN void each_tile(std::uint32_t begin, std::uint32_t end, Visit visit) const;
+
  private:
   static MLACHECK_DEVICE_FN std::int32_t load_bound(const std::int32_t* bounds, std::uint32_t row) {
     return device::load_constant(bounds + row);
@@ -43,5 +59,45 @@ struct TopKRow {
     return x < low ? low : x < high ? x : high;
   }
 };
+
+template <class Visit>
+MLACHECK_DEVICE_FN void TopKRow::each_tile(std::uint32_t begin, std::uint32_t end,
+                                           Visit visit) const {
+  constexpr unsigned kTile = TopKTile::kVectors * TopK::kThreads;
+  const std::uint32_t last = vectors - 1;
+  MLACHECK_ROLLED
+  for (std::uint32_t from = begin; from < end; from += kTile) {
+    TopKTile tile;
+    tile.first = from + device::thread_index();
+    if (from > 0 && from + kTile <= (end < last ? end : last)) {
+      tile.valid = ~0u >> (32 - 4 * TopKTile::kVectors);
+      MLACHECK_UNROLL
+      for (unsigned u = 0; u < TopKTile::kVectors; ++u) tile.x[u] = load(tile.number(u));
+    } else {
+      tile.valid = 0;
+      MLACHECK_UNROLL
+      for (unsigned u = 0; u < TopKTile::kVectors; ++u) {
+        const std::uint32_t number = tile.number(u);
+        tile.x[u] = {};
+        if (number == 0 || number >= last || number >= end) continue;
+        tile.x[u] = load(number);
+        tile.valid |= 15u << 4 * u;
+      }
+      // The row's first vector and its last, of which some scores may stand outside.
+      MLACHECK_UNROLL
+      for (unsigned u = 0; u < TopKTile::kVectors; ++u) {
+        const std::uint32_t number = tile.number(u);
+        if ((number != 0 && number != last) || number >= end) continue;
+        MLACHECK_UNROLL
+        for (unsigned i = 0; i < 4; ++i) {
+          if (place(number) + i >= length) continue;
+          tile.x[u].value[i] = load_one(place(number) + i);
+          tile.valid |= 1u << (4 * u + i);
+        }
+      }
+    }
+    visit(tile);
+  }
+}
 
 }  // namespace mlacheck::kernels
