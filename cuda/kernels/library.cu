@@ -4,13 +4,14 @@
 #include <iterator>
 
 #include "cuda/kernels/sparse_attention_library.h"
+#include "cuda/kernels/top_k_library.h"
 
 namespace {
 
 using namespace mlacheck;
 using namespace mlacheck::kernels;
 
-constexpr const mlacheck_kernel* kKernels[] = {&kSparseAttentionF16, &kSparseAttentionBf16};
+constexpr const mlacheck_kernel* kKernels[] = {&kSparseAttentionF16, &kSparseAttentionBf16, &kTopK};
 
 constexpr mlacheck_library kLibrary = {
     .struct_size = sizeof(mlacheck_library),
