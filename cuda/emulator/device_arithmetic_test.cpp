@@ -9,6 +9,7 @@
 #include <random>
 
 #include "cuda/device/matrix.h"
+#include "cuda/device/register.h"
 
 namespace mlacheck::device {
 namespace {
@@ -17,6 +18,11 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 const float kNan = std::bit_cast<float>(0xffc12345u);
 
 std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+
+TEST(Arithmetic, ARegisterOfItsOwnHoldsTheValue) {
+  for (const std::uint32_t value : {0u, 1u, 0x80000000u, 0xffffffffu})
+    EXPECT_EQ(own_register(value), value);
+}
 
 TEST(Arithmetic, EveryNanIsTheGpus) {
   EXPECT_EQ(bits(add(kNan, 1.0f)), 0x7fffffffu);
