@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cuda/kernels/plan_support.h"
 #include "cuda/kernels/sparse_attention_combine.h"
 
 namespace mlacheck::kernels {
 namespace {
 
-constexpr std::int64_t kInt32Max = 0x7fffffff;
 constexpr std::int64_t kMostEntries = 1 << 30;  // and a chunk, which is less: int32
 
 // Blocks that the splits are to fill: about the blocks of each kernel that run together on an
@@ -22,7 +22,6 @@ constexpr std::int32_t kLeastChunk16 = 128;
 // longer.
 constexpr std::int32_t kInvariantChunk = 1024;
 
-constexpr std::int64_t divide_up(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
 constexpr std::int32_t round_up_to_tiles(std::int64_t entries) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(divide_up(entries, kTileRows), 1) *
                                    kTileRows);
@@ -32,10 +31,6 @@ constexpr std::int32_t round_up_to_tiles(std::int64_t entries) {
 float scale_log2(float sm_scale) {
   constexpr double kLog2EExact = 0x1.71547652b82fep+0;
   return static_cast<float>(static_cast<double>(sm_scale) * kLog2EExact);
-}
-
-std::string says(const char* name, std::int64_t value, const char* allowed) {
-  return std::string(name) + " " + std::to_string(value) + ": " + allowed;
 }
 
 std::string cache_refusal(const mlacheck_cache& kv) {

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <string>
+
+#include "cuda/kernels/index_scores_launch.h"
+#include "cuda/kernels/library_support.h"
+
+// index_scores as kernels of the library: what they take, refuse and declare.
+namespace mlacheck::kernels {
+
+inline void declare_tensors(device::Stream& stream, const mlacheck_index_scores_problem& p,
+                            const mlacheck_tensors& t) {
+  using device::Access;
+  if (p.tokens == 0 || p.key_count == 0) return;
+  declare_tensor(
+      stream, "q", t.q,
+      2 * ((p.tokens - 1) * p.q_token_stride + (p.heads - 1) * p.q_head_stride + kIndexDim),
+      Access::read);
+  declare_tensor(stream, "weights", t.weights, p.tokens * p.heads * 4, Access::read);
+  if (p.keys.slots > 0) {
+    const std::int64_t last = p.keys.slots - 1;
+    declare_tensor(stream, "keys", t.cache,
+                   last / p.keys.page_size * p.keys.page_stride +
+                       last % p.keys.page_size * p.keys.row_stride + kIndexRowBytes,
+                   Access::read);
+  }
+  if (p.has_block_table != 0) {
+    // The problem does not say how many rows it has.
+    std::int32_t last = 0;
+    if (p.has_request != 0) last = *std::max_element(t.request, t.request + p.tokens);
+    declare_tensor(stream, "block_table", t.block_table, (last + 1) * p.block_table_stride * 4,
+                   Access::read);
+  }
+  if (p.has_request != 0) declare_tensor(stream, "request", t.request, p.tokens * 4, Access::read);
+  if (p.has_key_range != 0) {
+    declare_tensor(stream, "range_begin", t.range_begin, p.tokens * 4, Access::read);
+    declare_tensor(stream, "range_end", t.range_end, p.tokens * 4, Access::read);
+  }
+  declare_tensor(stream, "scores", t.scores_out,
+                 ((p.tokens - 1) * p.score_stride + p.key_count) * 4, Access::write);
+}
+
+// A kernel takes queries and keys of one type: a kernel for each.
+template <mlacheck_dtype Element>
+struct IndexScoresKernel {
+  static constexpr const char* kElement = Element == MLACHECK_F16 ? "f16 (2)" : "bf16 (3)";
+
+  static int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
+    return guarded(why, why_size, 0, [&] {
+      if (problem->op != MLACHECK_INDEX_SCORES)
+        return "op " + std::to_string(problem->op) + ": this kernel runs index_scores (2)";
+      const mlacheck_index_scores_problem& p = problem->u.index_scores;
+      if (p.q_dtype != Element)
+        return "q_dtype " + std::to_string(p.q_dtype) + ": this kernel takes " + kElement;
+      std::string reason = refusal(p);
+      return reason.empty() ? device::machine().refusal : reason;
+    });
+  }
+
+  static int workspace_size(const mlacheck_problem*, std::uint64_t* bytes) {
+    *bytes = 0;
+    return 0;
+  }
+
+  static int run(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void*,
+                 std::uint64_t, void* stream_handle, char* why, std::size_t why_size) {
+    return guarded(why, why_size, 1, [&]() -> std::string {
+      const mlacheck_index_scores_problem& p = problem->u.index_scores;
+      const device::Machine machine = device::machine();
+      if (!machine.refusal.empty()) return machine.refusal;
+      std::string reason = misalignment("cache", tensors->cache, 16);
+      if (reason.empty()) reason = misalignment("q", tensors->q, 16);
+      if (!reason.empty()) return reason;
+      device::Stream stream(stream_handle);
+      if (!device::kOnDevice) declare_tensors(stream, p, *tensors);
+      const IndexScoresPlan plan = make_plan(p, machine.multiprocessors);
+      constexpr auto kE = Element == MLACHECK_F16 ? device::Element::f16 : device::Element::bf16;
+      launch_index_scores<kE>(stream, plan, make_arguments(p, *tensors, plan));
+      return "";
+    });
+  }
+};
+
+// The order of the sum over heads: index_scores.h.
+inline constexpr mlacheck_contract kIndexScoresContract = {
+    .struct_size = sizeof(mlacheck_contract),
+    .tile = 0,
+    .qk = kUnused,
+    .pv = kUnused,
+    .weight_sum = kUnused,
+    .index_dot = kTensorCore,
+    .index_heads = {1, MLACHECK_SUM_LANES16, 0, 25, 0},
+    .weight_dtype = MLACHECK_F32,
+    .weights_normalised = 0,
+    .sums_rounded = 0,
+    .max_splits = 1,
+    .partial_dtype = MLACHECK_F32,
+    .score_dtype = MLACHECK_F32,
+    .flushes_subnormals = 0,
+    .batch_invariant = 1,
+    .run_deterministic = 1,
+    .weight_scale = 1,
+    .exp_error = 0,
+    .exp_underflow = 0,
+    .log_error = 0,
+    .max_headroom = 0,
+};
+
+template <mlacheck_dtype Element>
+constexpr mlacheck_kernel index_scores_kernel(const char* name, const char* description) {
+  return {.struct_size = sizeof(mlacheck_kernel),
+          .op = MLACHECK_INDEX_SCORES,
+          .name = name,
+          .description = description,
+          .memory = device::kOnDevice ? MLACHECK_DEVICE : MLACHECK_HOST,
+          .reserved = 0,
+          .conventions = kDefaultConventions,
+          .contract = kIndexScoresContract,
+          .supports = IndexScoresKernel<Element>::supports,
+          .workspace_size = IndexScoresKernel<Element>::workspace_size,
+          .run = IndexScoresKernel<Element>::run,
+          .relu_drops_nan = 0,
+          .reserved_2 = 0};
+}
+
+inline constexpr mlacheck_kernel kIndexScoresF16 = index_scores_kernel<MLACHECK_F16>(
+    "index_scores_f16", "f16 keys and queries of 128 dims, any heads, flat or paged");
+inline constexpr mlacheck_kernel kIndexScoresBf16 = index_scores_kernel<MLACHECK_BF16>(
+    "index_scores_bf16", "bf16 keys and queries of 128 dims, any heads, flat or paged");
+
+}  // namespace mlacheck::kernels
