@@ -3,6 +3,7 @@
 
 #include <iterator>
 
+#include "cuda/kernels/index_scores_library.h"
 #include "cuda/kernels/sparse_attention_library.h"
 #include "cuda/kernels/top_k_library.h"
 
@@ -11,7 +12,9 @@ namespace {
 using namespace mlacheck;
 using namespace mlacheck::kernels;
 
-constexpr const mlacheck_kernel* kKernels[] = {&kSparseAttentionF16, &kSparseAttentionBf16, &kTopK};
+constexpr const mlacheck_kernel* kKernels[] = {&kSparseAttentionF16, &kSparseAttentionBf16,
+                                               &kIndexScoresF16, &kIndexScoresBf16,
+                                               &kTopK};
 
 constexpr mlacheck_library kLibrary = {
     .struct_size = sizeof(mlacheck_library),
