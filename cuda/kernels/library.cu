@@ -13,8 +13,7 @@ using namespace mlacheck;
 using namespace mlacheck::kernels;
 
 constexpr const mlacheck_kernel* kKernels[] = {&kSparseAttentionF16, &kSparseAttentionBf16,
-                                               &kIndexScoresF16, &kIndexScoresBf16,
-                                               &kTopK};
+                                               &kIndexScoresF16, &kIndexScoresBf16, &kTopK};
 
 constexpr mlacheck_library kLibrary = {
     .struct_size = sizeof(mlacheck_library),
