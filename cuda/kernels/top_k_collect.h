@@ -16,12 +16,12 @@ struct Reach {
 
   template <class Rules>
   static MLACHECK_DEVICE_FN Reach of(Rank rank, const TopKRow& row) {
-    constexpr std::uint32_t kMinusInfinity = 0x007fffffu;  // its key; those below it are NaN's
+    constexpr std::uint32_t kInfinitysKey = 0x007fffffu;  // its key; those below it are NaN's
     const std::uint32_t place = place_of<Rules>(rank), last = row.length - 1;
     const std::uint32_t least = key_of(rank);
-    const bool numbers = least < kMinusInfinity;
-    return {score_of(numbers ? kMinusInfinity : least),
-            score_of(numbers ? kMinusInfinity : least + 1),
+    const bool numbers = least < kInfinitysKey;
+    return {score_of(numbers ? kInfinitysKey : least),
+            score_of(numbers ? kInfinitysKey : least + 1),
             ((place < last ? place : last) + row.before) / 4, least == 0};
   }
 
