@@ -4,67 +4,94 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <variant>
 
 #include "cuda/plugin/kernel_worker.h"
-#include "tools/kernel_bridge.h"
 
 namespace mlacheck {
 
 namespace {
 
-// Long enough that a launch's few microseconds are nothing: rows to fetch, heads to multiply for.
+// Long enough that a launch's few microseconds are nothing: rows to fetch, heads to multiply for,
+// keys to read.
 constexpr std::int64_t kEntries = 2048, kTokens = 1024, kHeads = 64, kSlots = 4096;
+constexpr std::int64_t kKeys = 1 << 20;
+
+// Rows of the recipe's cache.
+SparseAttentionRecipe gather_recipe(const SparseAttentionRecipe& r) {
+  SparseAttentionRecipe rows;
+  rows.qk_dim = r.qk_dim;
+  rows.v_dim = r.v_dim;
+  rows.slots = r.slots;
+  rows.page_size = r.page_size;
+  rows.page_gap = r.page_gap;
+  rows.row_pad = r.row_pad;
+  rows.kv = r.kv;
+  rows.q_dtype = r.q_dtype;
+  rows.heads = 1;
+  rows.tokens = kTokens;
+  rows.topk = std::min(kEntries, r.slots);
+  return rows;
+}
+
+SparseAttentionRecipe steps_recipe(DType q_dtype) {
+  SparseAttentionRecipe steps;
+  steps.q_dtype = q_dtype;
+  steps.kv = q_dtype == DType::f16 ? KvFormat::f16 : KvFormat::bf16;
+  steps.slots = kSlots;
+  steps.topk = kEntries;
+  steps.heads = kHeads;
+  steps.tokens = kTokens;
+  return steps;
+}
+
+IndexScoresRecipe read_recipe() {
+  IndexScoresRecipe keys;
+  keys.heads = 1;
+  keys.tokens = 1;
+  keys.keys = kKeys;
+  return keys;
+}
 
 }  // namespace
 
 Floor floor_of(const CallWork& work, const MachineRates& rates) {
-  const double rows = (work.row_bytes + work.other_bytes) / rates.bytes_per_second;
+  const double bytes = work.bytes() / rates.bytes_per_second;
   const double mma = work.flops / rates.flops_per_second;
-  return rows >= mma ? Floor{rows, "rows"} : Floor{mma, "mma"};
+  return bytes >= mma ? Floor{bytes, "bytes"} : Floor{mma, "mma"};
 }
 
-double RateMeter::seconds_of(const SparseAttentionCase& attention, const char* kernel,
-                             Answer& answer) {
-  const auto call = make_timed_call(attention, attention.problem.tokens, 1, false);
+const RateMeter::Measured& RateMeter::measure(const Recipe& recipe, const char* kernel) {
+  const auto [found, is_new] =
+      measured_.try_emplace(fmt::format("{} {}", kernel, canonical(recipe)));
+  Measured& measured = found->second;
+  if (!is_new) return measured;
+  TimedCalls all;
+  all.tokens = std::visit([](const auto& r) { return r.tokens; }, recipe);
+  const auto bench = make_bench_case(recipe);
+  const auto call = bench->make_call(all);
   const CallOutcome outcome = time_in_worker(*call, floors_.target(kernel));
-  if (outcome.kind == CallOutcome::Kind::refused) answer.refusal = outcome.detail;
-  if (outcome.kind != CallOutcome::Kind::done && outcome.kind != CallOutcome::Kind::refused)
+  if (outcome.kind == CallOutcome::Kind::refused)
+    measured.refusal = outcome.detail;
+  else if (outcome.kind != CallOutcome::Kind::done)
     throw std::runtime_error(fmt::format("{}: {} on {}: {}", floors_.path().filename().string(),
-                                         kernel, minimal(attention.recipe), outcome.detail));
-  return call->times().in_graph;
+                                         kernel, minimal(recipe), outcome.detail));
+  measured.work = bench->work(all);
+  measured.seconds = call->times().in_graph;
+  return measured;
 }
 
-const RateMeter::Answer& RateMeter::rates(const SparseAttentionRecipe& recipe) {
-  SparseAttentionRecipe rows;  // of the recipe's cache
-  rows.qk_dim = recipe.qk_dim;
-  rows.v_dim = recipe.v_dim;
-  rows.slots = recipe.slots;
-  rows.page_size = recipe.page_size;
-  rows.page_gap = recipe.page_gap;
-  rows.row_pad = recipe.row_pad;
-  rows.kv = recipe.kv;
-  rows.q_dtype = recipe.q_dtype;
-  rows.heads = 1;
-  rows.tokens = kTokens;
-  rows.topk = std::min(kEntries, recipe.slots);
-  const auto [found, is_new] = measured_.try_emplace(canonical(rows));
-  Answer& answer = found->second;
-  if (!is_new) return answer;
-
-  const SparseAttentionCase fetched(rows);
-  const CallWork fetch = work_of(fetched, {rows.tokens, 1});
-  const double seconds = seconds_of(fetched, "row_gather", answer);
-  if (!answer.refusal.empty()) return answer;
-  answer.rates.bytes_per_second = fetch.row_bytes / seconds;
-
-  SparseAttentionRecipe steps = rows;
-  steps.slots = kSlots;
-  steps.topk = kEntries;
-  steps.heads = kHeads;
-  const SparseAttentionCase multiplied(steps);
-  const double flops = work_of(multiplied, {steps.tokens, 1}).flops;
-  answer.rates.flops_per_second = flops / seconds_of(multiplied, "matrix_steps", answer);
-  return answer;
+RateMeter::Answer RateMeter::rates(const Recipe& recipe) {
+  const auto* attention = std::get_if<SparseAttentionRecipe>(&recipe);
+  const auto* scores = std::get_if<IndexScoresRecipe>(&recipe);
+  const Measured& reads = attention != nullptr ? measure(gather_recipe(*attention), "row_gather")
+                                               : measure(read_recipe(), "stream_read");
+  if (!reads.refusal.empty()) return {{}, reads.refusal};
+  const DType q_dtype = attention != nullptr ? attention->q_dtype
+                        : scores != nullptr  ? scores->q_dtype
+                                             : DType::bf16;
+  const Measured& steps = measure(steps_recipe(q_dtype), "matrix_steps");
+  return {{reads.work.read_bytes / reads.seconds, steps.work.flops / steps.seconds}, steps.refusal};
 }
 
 }  // namespace mlacheck

@@ -5,21 +5,22 @@
 
 #include "cuda/plugin/kernel_library.h"
 #include "fixtures/recipe.h"
-#include "tools/bench_attention.h"
+#include "tools/bench_case.h"
 
 namespace mlacheck {
 
-// What this machine does at best, measured in the run that it is quoted in: kernels that only fetch
-// rows, or only multiply (cuda/kernels/floors), timed as others are.
+// What this machine does at best, measured in the run that it is quoted in, by kernels that only
+// read, or only multiply (cuda/kernels/floors), timed as others are.
 struct MachineRates {
-  double bytes_per_second = 0;  // rows of the recipe's cache, at random, into shared memory
+  double bytes_per_second = 0;  // attention: rows of such a cache, at random, into shared memory;
+                                // the indexer's operators: keys from end to end
   double flops_per_second = 0;  // mma.sync on the type of q
 };
 
 // The time that no kernel can be below.
 struct Floor {
   double seconds = 0;
-  const char* bound = "";  // "rows" or "mma": what takes so long
+  const char* bound = "";  // "bytes" or "mma": what takes so long
 };
 Floor floor_of(const CallWork& work, const MachineRates& rates);
 
@@ -27,19 +28,25 @@ class RateMeter {
  public:
   explicit RateMeter(KernelLibrary floors) : floors_(std::move(floors)) {}
 
-  // For a cache like the recipe's; measured once for each. `refusal` where there is no floor for it.
+  // For a recipe like this one. `refusal` where there is no floor for it.
   struct Answer {
     MachineRates rates;
     std::string refusal;
   };
   // Throws std::runtime_error with what went wrong.
-  const Answer& rates(const SparseAttentionRecipe& recipe);
+  Answer rates(const Recipe& recipe);
 
  private:
-  double seconds_of(const SparseAttentionCase& attention, const char* kernel, Answer& answer);
+  // Of the recipe, by a kernel of the floors; measured once for each.
+  struct Measured {
+    CallWork work;
+    double seconds = 0;
+    std::string refusal;
+  };
+  const Measured& measure(const Recipe& recipe, const char* kernel);
 
   KernelLibrary floors_;
-  std::map<std::string, Answer> measured_;  // by recipe
+  std::map<std::string, Measured> measured_;  // by kernel and recipe
 };
 
 }  // namespace mlacheck

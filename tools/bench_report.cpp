@@ -27,7 +27,7 @@ nlohmann::json to_json(const BenchResult& r) {
   json["single_us"] = r.times.single * kMicro;
   json["graph_calls"] = r.times.graph_calls;
   json["inputs"] = r.timed.calls;
-  json["bytes"] = r.work.row_bytes + r.work.other_bytes;
+  json["bytes"] = r.work.bytes();
   json["flops"] = r.work.flops;
   if (!r.floor) return json;
   json["floor_us"] = r.floor->seconds * kMicro;
@@ -48,7 +48,7 @@ void BenchReport::begin(const std::string& recipe, const RateMeter::Answer& rate
   groups_.push_back({recipe, rates, {}});
   fmt::print("\n{}\n", recipe);
   if (rates.refusal.empty())
-    fmt::print("here and now: rows at {:.2f} TB/s, mma.sync at {:.0f} TFLOP/s\n",
+    fmt::print("here and now: reads at {:.2f} TB/s, mma.sync at {:.0f} TFLOP/s\n",
                rates.rates.bytes_per_second * kTera, rates.rates.flops_per_second * kTera);
   else
     fmt::print("no floor: {}\n", rates.refusal);
@@ -69,7 +69,7 @@ void BenchReport::add(const BenchResult& result) {
                  100 * r.floor->seconds / seconds, r.floor->bound);
     else
       fmt::print("{:>10} {:>8} {:>6} ", "-", "-", "-");
-    fmt::print("{:>6.2f} {:>8.1f}", (r.work.row_bytes + r.work.other_bytes) / seconds * kTera,
+    fmt::print("{:>6.2f} {:>8.1f}", r.work.bytes() / seconds * kTera,
                r.work.flops / seconds * kTera);
   } else {
     fmt::print("{:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8}", "-", "-", "-", "-", "-", "-", "-");

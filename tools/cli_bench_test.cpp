@@ -20,9 +20,9 @@ std::filesystem::path floors() {
 }
 
 TEST(CliBench, RefusesWhatItCannotTime) {
-  const Outcome other = mlacheck({"bench", "mlacheck1 op=top_k"});
+  const Outcome other = mlacheck({"bench", "mlacheck1 op=layer"});
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("times op=sparse_attention alone"));
+  EXPECT_THAT(other.err, HasSubstr("times single operators"));
   EXPECT_EQ(mlacheck({"bench", "mlacheck1 op=sparse_attention k=0"}).code, 2);
   EXPECT_EQ(mlacheck({"bench", kSmall, "--tokens", "1,0"}).code, 2);
   EXPECT_EQ(mlacheck({"bench", kSmall, "--kernel", "/nonexistent.so"}).code, 3);

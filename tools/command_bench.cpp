@@ -13,13 +13,11 @@
 
 #include "cuda/plugin/kernel_worker.h"
 #include "fixtures/recipe.h"
-#include "tools/bench_attention.h"
+#include "tools/bench_case.h"
 #include "tools/bench_floors.h"
 #include "tools/bench_report.h"
 #include "tools/commands.h"
 #include "tools/judgements.h"
-#include "tools/kernel_bridge.h"
-#include "tools/kernel_contract.h"
 #include "tools/kernel_options.h"
 #include "tools/reference_library.h"
 
@@ -45,37 +43,18 @@ std::vector<std::string> default_recipes() {
 }
 const std::vector<std::int64_t> kDefaultTokens = {1, 8, 64, 256, 1024, 4096};
 
-SparseAttentionRecipe attention_recipe(const std::string& line) {
-  const Recipe recipe = parse_recipe(line);
-  const auto* attention = std::get_if<SparseAttentionRecipe>(&recipe);
-  if (attention == nullptr)
-    throw std::invalid_argument(
-        fmt::format("bench: '{}': times op=sparse_attention alone", minimal(recipe)));
-  if (attention->topk == 0 || attention->slots == 0)
-    throw std::invalid_argument(fmt::format("bench: '{}': k and n of at least 1", minimal(recipe)));
-  return *attention;
-}
-
-// How a kernel reads records, where the case's own values are read another way.
-bool reads_otherwise(const mlacheck_kernel& kernel, const SparseAttentionRecipe& recipe) {
-  return recipe.kv == KvFormat::record656 &&
-         kernel.conventions.record_reader != static_cast<std::int32_t>(recipe.reader) + 1;
-}
-
-BenchResult time_one(const SparseAttentionCase& attention, const TimedCalls& timed,
+BenchResult time_one(const BenchCase& bench, const Recipe& recipe, const TimedCalls& timed,
                      const KernelLibrary& library, const mlacheck_kernel& kernel) {
-  SparseAttentionRecipe repeated = attention.recipe;
-  repeated.tokens = timed.tokens;
   BenchResult result;
   result.kernel = fmt::format("{}:{}", library.path().filename().string(), kernel.name);
-  result.repro = repro_of(repeated, &library);
+  result.repro = repro_of(with_tokens(recipe, timed.tokens), &library);
   result.timed = timed;
-  if (reads_otherwise(kernel, attention.recipe)) {
+  result.detail = bench.refusal(kernel);
+  if (!result.detail.empty()) {
     result.status = Status::refused;
-    result.detail = "its record_reader is not the recipe's reader";
     return result;
   }
-  const auto call = make_timed_call(attention, timed.tokens, timed.calls, timed.batch_invariant);
+  const auto call = bench.make_call(timed);
   const CallOutcome outcome = time_in_worker(*call, library.target(kernel.name));
   using Kind = CallOutcome::Kind;
   if (outcome.kind != Kind::done) {
@@ -90,7 +69,7 @@ BenchResult time_one(const SparseAttentionCase& attention, const TimedCalls& tim
     result.status = Status::fail;
     result.detail = trespass;
   }
-  for (const Finding& finding : judge_timed(attention, *call, contract_of(kernel))) {
+  for (const Finding& finding : bench.judge(*call, kernel)) {
     if (finding.status <= result.status) continue;
     result.status = finding.status;
     result.detail = to_string(finding);
@@ -99,35 +78,37 @@ BenchResult time_one(const SparseAttentionCase& attention, const TimedCalls& tim
 }
 
 // The library's kernels for it; what they refuse is told only where none takes it.
-std::vector<BenchResult> time_library(const SparseAttentionCase& attention, const TimedCalls& timed,
-                                      const KernelLibrary& library) {
+std::vector<BenchResult> time_library(const BenchCase& bench, const Recipe& recipe,
+                                      const TimedCalls& timed, const KernelLibrary& library) {
   std::vector<BenchResult> taken, refused;
   for (const mlacheck_kernel* kernel : library.kernels()) {
-    if (kernel->op != MLACHECK_SPARSE_ATTENTION) continue;
-    BenchResult result = time_one(attention, timed, library, *kernel);
+    if (kernel->op != bench.op()) continue;
+    BenchResult result = time_one(bench, recipe, timed, library, *kernel);
     (result.status == Status::refused ? refused : taken).push_back(std::move(result));
   }
   return taken.empty() ? refused : taken;
 }
 
-void bench_recipe(SparseAttentionRecipe recipe, std::vector<std::int64_t> sizes,
-                  std::int64_t l2_bytes, bool batch_invariant,
+void bench_recipe(Recipe recipe, const BenchOptions& options, std::int64_t l2_bytes,
                   const std::vector<KernelLibrary>& libraries, RateMeter& meter,
                   BenchReport& report) {
-  if (sizes.empty()) sizes = {recipe.tokens};
+  std::vector<std::int64_t> sizes = options.tokens;
+  if (sizes.empty()) sizes = {std::visit([](const auto& r) { return r.tokens; }, recipe)};
   std::vector<TimedCalls> timed;
-  recipe.tokens = 0;
+  std::int64_t rows = 0;
   for (const std::int64_t tokens : sizes) {
-    timed.push_back(timed_calls(recipe, tokens, l2_bytes, batch_invariant));
-    recipe.tokens = std::max(recipe.tokens, tokens * timed.back().calls);
+    timed.push_back(timed_calls(recipe, tokens, l2_bytes, options.batch_invariant));
+    rows = std::max(rows, tokens * timed.back().calls);
   }
-  const RateMeter::Answer& rates = meter.rates(recipe);
+  recipe = with_tokens(recipe, rows);
+  validate(recipe);
+  const RateMeter::Answer rates = meter.rates(recipe);
   report.begin(minimal(recipe), rates);
-  const SparseAttentionCase attention(recipe);
+  const std::unique_ptr<BenchCase> bench = make_bench_case(recipe);
   for (const TimedCalls& calls : timed) {
-    const CallWork work = work_of(attention, calls);
+    const CallWork work = bench->work(calls);
     for (const KernelLibrary& library : libraries)
-      for (BenchResult& result : time_library(attention, calls, library)) {
+      for (BenchResult& result : time_library(*bench, recipe, calls, library)) {
         result.work = work;
         if (rates.refusal.empty()) result.floor = floor_of(work, rates.rates);
         report.add(result);
@@ -135,12 +116,16 @@ void bench_recipe(SparseAttentionRecipe recipe, std::vector<std::int64_t> sizes,
   }
 }
 
-int run_bench(const BenchOptions& options) {
-  std::vector<SparseAttentionRecipe> recipes;
-  std::vector<std::int64_t> tokens = options.tokens;
-  if (options.recipes.empty() && tokens.empty()) tokens = kDefaultTokens;
-  for (const std::string& line : options.recipes.empty() ? default_recipes() : options.recipes)
-    recipes.push_back(attention_recipe(line));
+int run_bench(BenchOptions options) {
+  if (options.recipes.empty()) {
+    options.recipes = default_recipes();
+    if (options.tokens.empty()) options.tokens = kDefaultTokens;
+  }
+  std::vector<Recipe> recipes;
+  for (const std::string& line : options.recipes) {
+    recipes.push_back(parse_recipe(line));
+    require_work(recipes.back());
+  }
   std::vector<KernelLibrary> libraries = options.kernels.load();
 
   const std::optional<GpuInfo> gpu = find_gpu();
@@ -155,8 +140,8 @@ int run_bench(const BenchOptions& options) {
   libraries.insert(libraries.begin(), load_library(*own, options.kernels.timeout()));
   RateMeter meter(load_library(*floors, options.kernels.timeout()));
   BenchReport report(*gpu, options.json);
-  for (const SparseAttentionRecipe& recipe : recipes)
-    bench_recipe(recipe, tokens, gpu->l2_bytes, options.batch_invariant, libraries, meter, report);
+  for (const Recipe& recipe : recipes)
+    bench_recipe(recipe, options, gpu->l2_bytes, libraries, meter, report);
   return report.finish();
 }
 
@@ -166,9 +151,10 @@ void add_bench(CLI::App& app, Action& action) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand(
       "bench", "Times kernels on a GPU against what it does at best, and checks what they wrote");
-  command->add_option("recipe", options->recipes,
-                      "Cases of sparse_attention, each quoted; default: 8, 16, 64 and 128 heads, "
-                      "2,048 entries of 131,072 slots");
+  command->add_option(
+      "recipe", options->recipes,
+      "Cases of an operator, each quoted; default: sparse_attention with 8, 16, 64 and "
+      "128 heads, 2,048 entries of 131,072 slots");
   command
       ->add_option("--tokens", options->tokens,
                    "Rows of a call, one size after another, in place of a recipe's t; default "

@@ -175,10 +175,10 @@ int record(const RecordOptions& options) {
 
 void add_record(CLI::App& golden, Action& action) {
   auto options = std::make_shared<RecordOptions>();
-  CLI::App* command = golden.add_subcommand(
-      "record",
-      "Run a kernel library on a GPU and keep what it returns, for "
-      "the emulator to be held to");
+  CLI::App* command =
+      golden.add_subcommand("record",
+                            "Run a kernel library on a GPU and keep what it returns, for "
+                            "the emulator to be held to");
   command->add_option("--kernel", options->library, "Kernel library (.so) on device memory")
       ->required();
   command

@@ -54,19 +54,24 @@ Finding worst_row(const char* stage, const std::vector<Finding>& rows) {
   return worst;
 }
 
+Finding judge_row(const TopKCase& c, std::int64_t row, const NumericsContract& contract,
+                  bool row_relative, const std::vector<std::int32_t>& selected) {
+  const TopKProblem p = problem_of(c);
+  const std::int64_t begin = p.row_begin[row];
+  const std::span<const float> scores(p.scores + row * p.columns + begin,
+                                      static_cast<std::size_t>(p.row_end[row] - begin));
+  Finding finding =
+      check_top_k_of_own_scores({selected.data() + row * p.k, static_cast<std::size_t>(p.k)},
+                                row_relative ? 0 : begin, scores, contract);
+  finding.elements = p.k;
+  return finding;
+}
+
 std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, bool row_relative,
                            const std::vector<std::int32_t>& selected) {
-  const TopKProblem p = problem_of(c);
   std::vector<Finding> rows;
-  for (std::int64_t row = 0; row < p.rows; ++row) {
-    const std::int64_t begin = p.row_begin[row];
-    const std::span<const float> scores(p.scores + row * p.columns + begin,
-                                        static_cast<std::size_t>(p.row_end[row] - begin));
-    rows.push_back(
-        check_top_k_of_own_scores({selected.data() + row * p.k, static_cast<std::size_t>(p.k)},
-                                  row_relative ? 0 : begin, scores, contract));
-    rows.back().elements = p.k;
-  }
+  for (std::int64_t row = 0; row < c.recipe.tokens; ++row)
+    rows.push_back(judge_row(c, row, contract, row_relative, selected));
   return {worst_row("top_k", rows)};
 }
 

@@ -34,6 +34,9 @@ std::vector<Finding> judge(const SparseAttentionProblem& problem, NumericsContra
                            const SparseAttentionResult& result);
 
 // Scores are given, so the selection must be exact. row_relative: indices count from a row's begin.
+// `selected` is that of all rows; of one row, or the worst of all.
+Finding judge_row(const TopKCase& c, std::int64_t row, const NumericsContract& contract,
+                  bool row_relative, const std::vector<std::int32_t>& selected);
 std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, bool row_relative,
                            const std::vector<std::int32_t>& selected);
 

@@ -45,8 +45,9 @@ struct Parts {
   void output(CallTensor tensor, std::int64_t count, std::size_t element_bytes) {
     outputs.push_back({tensor, static_cast<std::size_t>(count) * element_bytes});
   }
-  std::unique_ptr<KernelCall> call(const mlacheck_problem& problem, std::int32_t calls = 1) const {
-    return std::make_unique<KernelCall>(problem, inputs, outputs, calls);
+  std::unique_ptr<KernelCall> call(const mlacheck_problem& problem,
+                                   const CallSeries& series = {}) const {
+    return std::make_unique<KernelCall>(problem, inputs, outputs, series);
   }
 };
 
@@ -90,7 +91,7 @@ std::int64_t query_bytes(const QueryView& q, std::int64_t tokens, std::int64_t h
 struct Mode {
   bool batch_invariant = false;
   bool wants_max_logit = true;
-  std::int32_t calls = 1;  // among which the tokens are divided
+  CallSeries series = {};  // among which the tokens are divided
 };
 
 std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
@@ -98,7 +99,7 @@ std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
                                            std::int64_t row_bytes, Mode mode) {
   mlacheck_problem problem = problem_of(MLACHECK_SPARSE_ATTENTION);
   mlacheck_sparse_attention_problem& a = problem.u.sparse_attention;
-  a.tokens = p.tokens / mode.calls;
+  a.tokens = p.tokens / mode.series.calls;
   a.heads = p.heads;
   a.topk = p.topk;
   a.qk_dim = p.qk_dim;
@@ -125,7 +126,7 @@ std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
   parts.output(CallTensor::out, p.tokens * p.heads * p.v_dim, size_of(p.out_dtype));
   parts.output(CallTensor::lse, p.tokens * p.heads, sizeof(float));
   if (mode.wants_max_logit) parts.output(CallTensor::max_logit, p.tokens * p.heads, sizeof(float));
-  return parts.call(problem, mode.calls);
+  return parts.call(problem, mode.series);
 }
 
 // A problem on the case's cache: its own 656-byte records where it has them.
@@ -185,6 +186,32 @@ struct ScoreCall {
   Parts parts;
 };
 
+std::unique_ptr<KernelCall> scores_call(const IndexScoresProblem& p, const CallSeries& series) {
+  ScoreCall call(p);
+  mlacheck_problem problem = problem_of(MLACHECK_INDEX_SCORES);
+  problem.u.index_scores = call.scores;
+  problem.u.index_scores.tokens = p.tokens / series.calls;
+  call.parts.output(CallTensor::scores_out, p.tokens * p.key_count, sizeof(float));
+  return call.parts.call(problem, series);
+}
+
+std::unique_ptr<KernelCall> top_k_call(const TopKProblem& p, const CallSeries& series) {
+  mlacheck_problem problem = problem_of(MLACHECK_TOP_K);
+  mlacheck_top_k_problem& k = problem.u.top_k;
+  k.rows = p.rows / series.calls;
+  k.columns = p.columns;
+  k.k = p.k;
+  k.score_stride = p.columns;
+  k.has_row_range = p.row_begin != nullptr ? 1 : 0;
+
+  Parts parts;
+  parts.input(CallTensor::scores_in, p.scores, p.rows * p.columns);
+  parts.input(CallTensor::range_begin, p.row_begin, p.rows);
+  parts.input(CallTensor::range_end, p.row_end, p.rows);
+  parts.output(CallTensor::selected, p.rows * p.k, sizeof(std::int32_t));
+  return parts.call(problem, series);
+}
+
 template <class T>
 std::vector<T> copy_of(const KernelCall& call, CallTensor tensor) {
   const std::span<const std::byte> bytes = call.tensor(tensor);
@@ -223,20 +250,34 @@ std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention,
 }
 
 std::unique_ptr<KernelCall> make_timed_call(const SparseAttentionCase& attention,
-                                            std::int64_t tokens, std::int32_t calls,
-                                            bool batch_invariant) {
+                                            const TimedCalls& timed) {
   SparseAttentionProblem rows = attention.problem;
-  rows.tokens = tokens * calls;
+  rows.tokens = timed.tokens * timed.calls;
   return case_call(attention, rows,
-                   {.batch_invariant = batch_invariant, .wants_max_logit = false, .calls = calls});
+                   {.batch_invariant = timed.batch_invariant,
+                    .wants_max_logit = false,
+                    .series = {timed.calls, timed.own_caches}});
 }
 
-std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& p) {
-  ScoreCall call(p);
-  mlacheck_problem problem = problem_of(MLACHECK_INDEX_SCORES);
-  problem.u.index_scores = call.scores;
-  call.parts.output(CallTensor::scores_out, p.tokens * p.key_count, sizeof(float));
-  return call.parts.call(problem);
+IndexScoresProblem row_of(const IndexScoresProblem& problem, std::int64_t t) {
+  IndexScoresProblem row = problem;
+  row.tokens = 1;
+  row.q.data = static_cast<const std::byte*>(row.q.data) +
+               t * row.q.token_stride * static_cast<std::int64_t>(size_of(row.q.dtype));
+  row.weights += t * row.heads;
+  if (row.request != nullptr) row.request += t;
+  if (row.key_begin != nullptr) row.key_begin += t;
+  if (row.key_end != nullptr) row.key_end += t;
+  return row;
+}
+
+std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& p) { return scores_call(p, {}); }
+
+std::unique_ptr<KernelCall> make_timed_call(const IndexScoresCase& scores,
+                                            const TimedCalls& timed) {
+  IndexScoresProblem rows = scores.problem;
+  rows.tokens = timed.tokens * timed.calls;
+  return scores_call(rows, {timed.calls, timed.own_caches});
 }
 
 std::unique_ptr<KernelCall> make_select_call(const IndexScoresProblem& p, std::int64_t k) {
@@ -259,21 +300,12 @@ std::unique_ptr<KernelCall> make_map_slots_call(const IndexScoresProblem& p,
   return parts.call(problem);
 }
 
-std::unique_ptr<KernelCall> make_call(const TopKProblem& p) {
-  mlacheck_problem problem = problem_of(MLACHECK_TOP_K);
-  mlacheck_top_k_problem& k = problem.u.top_k;
-  k.rows = p.rows;
-  k.columns = p.columns;
-  k.k = p.k;
-  k.score_stride = p.columns;
-  k.has_row_range = p.row_begin != nullptr ? 1 : 0;
+std::unique_ptr<KernelCall> make_call(const TopKProblem& p) { return top_k_call(p, {}); }
 
-  Parts parts;
-  parts.input(CallTensor::scores_in, p.scores, p.rows * p.columns);
-  parts.input(CallTensor::range_begin, p.row_begin, p.rows);
-  parts.input(CallTensor::range_end, p.row_end, p.rows);
-  parts.output(CallTensor::selected, p.rows * p.k, sizeof(std::int32_t));
-  return parts.call(problem);
+std::unique_ptr<KernelCall> make_timed_call(const TopKProblem& problem, const TimedCalls& timed) {
+  TopKProblem rows = problem;
+  rows.rows = timed.tokens * timed.calls;
+  return top_k_call(rows, {timed.calls, timed.own_caches});
 }
 
 SparseAttentionResult attention_result(const KernelCall& call) {

@@ -7,6 +7,7 @@
 #include "fixtures/case.h"
 #include "reference/operators/index_scores.h"
 #include "reference/operators/sparse_attention.h"
+#include "tools/timed_calls.h"
 
 namespace mlacheck {
 
@@ -24,13 +25,14 @@ std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& problem);
 std::unique_ptr<KernelCall> make_batch_invariant_call(const SparseAttentionCase& attention);
 std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention, std::int64_t t);
 
-// So many calls to be timed, of `tokens` consecutive rows each, from the case's first on; without max_logit.
+// A series of calls to be timed, from the case's first row on; attention without max_logit.
 std::unique_ptr<KernelCall> make_timed_call(const SparseAttentionCase& attention,
-                                            std::int64_t tokens, std::int32_t calls,
-                                            bool batch_invariant);
+                                            const TimedCalls& timed);
+std::unique_ptr<KernelCall> make_timed_call(const IndexScoresCase& scores, const TimedCalls& timed);
 
 // The problem's row t alone; in its memory.
 SparseAttentionProblem row_of(const SparseAttentionProblem& problem, std::int64_t t);
+IndexScoresProblem row_of(const IndexScoresProblem& problem, std::int64_t t);
 
 // The k best keys of every row, as logical keys.
 std::unique_ptr<KernelCall> make_select_call(const IndexScoresProblem& problem, std::int64_t k);
@@ -49,6 +51,7 @@ struct TopKProblem {
   const std::int32_t* row_end = nullptr;    // [rows]
 };
 std::unique_ptr<KernelCall> make_call(const TopKProblem& problem);
+std::unique_ptr<KernelCall> make_timed_call(const TopKProblem& problem, const TimedCalls& timed);
 
 // What a finished call left in its outputs.
 SparseAttentionResult attention_result(const KernelCall& call);

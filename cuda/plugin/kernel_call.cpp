@@ -21,24 +21,27 @@ constexpr std::size_t aligned(std::size_t bytes) {
 
 std::byte poison(CallTensor tensor) {
   const bool integers = tensor == CallTensor::selected || tensor == CallTensor::slots;
-  return integers ? std::byte{0xa5} : kPoison;
+  return integers ? kIntegerPoison : kPoison;
 }
 
 CallHeader lay_out(const mlacheck_problem& problem, std::span<const KernelCall::Input> inputs,
-                   std::span<const KernelCall::Output> outputs, std::int32_t calls) {
+                   std::span<const KernelCall::Output> outputs, const CallSeries& series) {
   CallHeader layout = {};
   layout.problem = problem;
-  layout.calls = calls;
+  layout.calls = series.calls;
   std::uint64_t end = aligned(sizeof(CallHeader));
+  const auto calls = static_cast<std::size_t>(series.calls);
   const auto place = [&](CallTensor tensor, std::size_t bytes) {
-    const std::size_t copies = is_shared(tensor) ? 1 : static_cast<std::size_t>(calls);
-    if (bytes % copies != 0)
+    const std::size_t parts = is_shared(tensor) ? 1 : calls;
+    if (bytes % parts != 0)
       throw std::invalid_argument(fmt::format("a kernel call: {} of {} bytes for {} calls",
-                                              tensor_name(tensor), bytes, copies));
-    const std::size_t stride = kGuardBytes + aligned(bytes / copies) + kGuardBytes;
-    layout.pieces[static_cast<std::size_t>(tensor)] = {end + kGuardBytes, bytes / copies,
-                                                       copies == 1 ? 0 : stride};
-    end += copies * stride;
+                                              tensor_name(tensor), bytes, parts));
+    const bool one_each =
+        calls > 1 && (parts > 1 || (tensor == CallTensor::cache && series.own_caches));
+    const std::size_t stride = kGuardBytes + aligned(bytes / parts) + kGuardBytes;
+    layout.pieces[static_cast<std::size_t>(tensor)] = {end + kGuardBytes, bytes / parts,
+                                                       one_each ? stride : 0};
+    end += (one_each ? calls : 1) * stride;
   };
   for (const KernelCall::Input& input : inputs) place(input.tensor, input.bytes.size());
   for (const KernelCall::Output& output : outputs) place(output.tensor, output.bytes);
@@ -75,20 +78,20 @@ std::string_view tensor_name(CallTensor tensor) {
 }
 
 KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
-                       std::span<const Output> outputs, std::int32_t calls)
-    : layout_(lay_out(problem, inputs, outputs, calls)), memory_(end_of(layout_), "a kernel call") {
+                       std::span<const Output> outputs, const CallSeries& series)
+    : layout_(lay_out(problem, inputs, outputs, series)),
+      memory_(end_of(layout_), "a kernel call") {
   std::ranges::fill(memory_.bytes(), kGuardByte);
   std::memcpy(block(), &layout_, sizeof(layout_));
   const auto copy_of = [&](CallTensor tensor, std::int32_t call) {
-    const CallHeader::Piece& piece = layout_.pieces[static_cast<std::size_t>(tensor)];
-    return std::span(block() + piece.offset + static_cast<std::size_t>(call) * piece.stride,
-                     piece.bytes);
+    const CallHeader::Piece& p = piece(tensor);
+    return std::span(block() + p.offset + static_cast<std::size_t>(call) * p.stride, p.bytes);
   };
   for (const Input& input : inputs) {
     for (std::int32_t call = 0; call < copies(input.tensor); ++call) {
       const std::span<std::byte> to = copy_of(input.tensor, call);
-      std::ranges::copy(input.bytes.subspan(static_cast<std::size_t>(call) * to.size(), to.size()),
-                        to.begin());
+      const std::size_t from = is_shared(input.tensor) ? 0 : static_cast<std::size_t>(call);
+      std::ranges::copy(input.bytes.subspan(from * to.size(), to.size()), to.begin());
     }
     input_hashes_[static_cast<std::size_t>(input.tensor)] = hash_of_inputs(input.tensor);
   }
@@ -103,8 +106,8 @@ std::string KernelCall::message() const {
 }
 
 std::span<const std::byte> KernelCall::tensor(CallTensor tensor, std::int32_t call) const {
-  const CallHeader::Piece& piece = layout_.pieces[static_cast<std::size_t>(tensor)];
-  return {block() + piece.offset + static_cast<std::size_t>(call) * piece.stride, piece.bytes};
+  const CallHeader::Piece& p = piece(tensor);
+  return {block() + p.offset + static_cast<std::size_t>(call) * p.stride, p.bytes};
 }
 
 std::uint64_t KernelCall::hash_of_inputs(CallTensor name) const {

@@ -43,14 +43,22 @@ inline constexpr std::size_t kGuardBytes = 4096;
 inline constexpr std::size_t kTensorAlignment = 256;
 // Floats and workspaces before the kernel writes them: a NaN.
 inline constexpr std::byte kPoison{0xff};
+inline constexpr std::byte kIntegerPoison{0xa5};
 
 std::string_view tensor_name(CallTensor tensor);
 constexpr bool is_output(CallTensor tensor) { return tensor >= CallTensor::out; }
-// Whether calls on consecutive rows share it: it has no row for each token.
+// Whether it has no row for each token: calls on consecutive rows share it.
 constexpr bool is_shared(CallTensor tensor) {
   return tensor == CallTensor::cache || tensor == CallTensor::attn_sink ||
          tensor == CallTensor::block_table;
 }
+
+// How many calls a call stands for, to be timed one after another: of the same problem, on
+// consecutive rows.
+struct CallSeries {
+  std::int32_t calls = 1;
+  bool own_caches = false;  // each has a copy of the cache, so that none finds it in the L2 cache
+};
 
 // How far a call came; written by the process that makes it. Pending: nobody has taken it.
 enum class CallStatus : std::int32_t { pending, started, done, refused, failed };
@@ -76,7 +84,7 @@ struct CallHeader {
 //   header | guard | tensor | guard | guard | tensor | guard | ...
 //
 // A guard shows writes outside a tensor. Outputs start as poison (all ones, a NaN, for floats;
-// 0xa5a5a5a5 for integers), so that what a kernel leaves unwritten shows. Inputs are hashed, so
+// kIntegerPoison for integers), so that what a kernel leaves unwritten shows. Inputs are hashed, so
 // that a changed one shows.
 class KernelCall {
  public:
@@ -89,10 +97,10 @@ class KernelCall {
     std::size_t bytes;
   };
 
-  // Copies the inputs. Of several calls the problem is each one's, inputs and outputs are those of
-  // all. Throws std::system_error when shared memory is short.
+  // Copies the inputs. Of a series the problem is each call's, inputs and outputs are those of all.
+  // Throws std::system_error when shared memory is short.
   KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
-             std::span<const Output> outputs, std::int32_t calls = 1);
+             std::span<const Output> outputs, const CallSeries& series = {});
   KernelCall(const KernelCall&) = delete;
   KernelCall& operator=(const KernelCall&) = delete;
 
@@ -113,7 +121,12 @@ class KernelCall {
  private:
   std::byte* block() const { return memory_.bytes().data(); }
   const CallHeader& shared() const { return *reinterpret_cast<const CallHeader*>(block()); }
-  std::int32_t copies(CallTensor tensor) const { return is_shared(tensor) ? 1 : layout_.calls; }
+  const CallHeader::Piece& piece(CallTensor tensor) const {
+    return layout_.pieces[static_cast<std::size_t>(tensor)];
+  }
+  std::int32_t copies(CallTensor tensor) const {
+    return piece(tensor).stride == 0 ? 1 : layout_.calls;
+  }
   std::uint64_t hash_of_inputs(CallTensor tensor) const;
 
   // As it was laid out: a kernel that writes wildly can reach the copy in shared memory.

@@ -26,7 +26,7 @@ struct ThreeCalls {
         {CallTensor::positions, std::as_bytes(std::span(positions))},
         {CallTensor::block_table, std::as_bytes(std::span(table))}};
     const KernelCall::Output outputs[] = {{CallTensor::slots, positions.size() * 4}};
-    return std::make_unique<KernelCall>(problem, inputs, outputs, calls);
+    return std::make_unique<KernelCall>(problem, inputs, outputs, CallSeries{calls, false});
   }
 
   std::vector<std::int32_t> positions = std::vector<std::int32_t>(6);
@@ -64,6 +64,17 @@ TEST(KernelCall, SeesAChangedInputOfAnyOfItsCalls) {
   const auto call = ThreeCalls().make();
   const_cast<std::byte&>(call->tensor(CallTensor::positions, 2)[0]) ^= std::byte{1};
   EXPECT_THAT(call->trespasses(), ElementsAre("changed its input positions"));
+}
+
+TEST(KernelCall, GivesEachCallACacheOfItsOwnIfAskedFor) {
+  const std::vector<std::byte> rows(64, std::byte{5}), out(12);
+  const KernelCall::Input inputs[] = {{CallTensor::cache, rows}};
+  const KernelCall::Output outputs[] = {{CallTensor::out, out.size()}};
+  const KernelCall shared({}, inputs, outputs, {.calls = 3});
+  EXPECT_EQ(shared.tensor(CallTensor::cache, 2).data(), shared.tensor(CallTensor::cache).data());
+  const KernelCall own({}, inputs, outputs, {.calls = 3, .own_caches = true});
+  EXPECT_NE(own.tensor(CallTensor::cache, 2).data(), own.tensor(CallTensor::cache).data());
+  EXPECT_THAT(own.tensor(CallTensor::cache, 2), ::testing::Each(std::byte{5}));
 }
 
 TEST(KernelCall, RefusesRowsThatCannotBeDivided) {

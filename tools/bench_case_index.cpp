@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <cstring>
+
+#include "fixtures/case.h"
+#include "reference/verdict/check_index_scores.h"
+#include "tools/bench_case.h"
+#include "tools/judgements.h"
+#include "tools/kernel_bridge.h"
+#include "tools/kernel_contract.h"
+
+namespace mlacheck::detail {
+
+namespace {
+
+class IndexScoresBench final : public BenchCase {
+ public:
+  explicit IndexScoresBench(const IndexScoresRecipe& recipe) : case_(recipe) {}
+
+  std::int32_t op() const override { return MLACHECK_INDEX_SCORES; }
+
+  std::unique_ptr<KernelCall> make_call(const TimedCalls& timed) const override {
+    return make_timed_call(case_, timed);
+  }
+
+  // Keys are read once a call, from the first that one of a request's rows wants to the last.
+  CallWork work(const TimedCalls& timed) const override {
+    const IndexScoresProblem& p = case_.problem;
+    std::int64_t pairs = 0, keys = 0;
+    for (std::int32_t call = 0; call < timed.calls; ++call) {
+      std::vector<std::int64_t> first(static_cast<std::size_t>(p.requests), p.key_count);
+      std::vector<std::int64_t> last(first.size(), 0);
+      for (std::int64_t t = call * timed.tokens; t < (call + 1) * timed.tokens; ++t) {
+        const std::int64_t begin = p.key_begin != nullptr ? p.key_begin[t] : 0;
+        const std::int64_t end = p.key_end != nullptr ? p.key_end[t] : p.key_count;
+        const auto request = static_cast<std::size_t>(p.request != nullptr ? p.request[t] : 0);
+        pairs += std::max<std::int64_t>(end - begin, 0);
+        first[request] = std::min(first[request], begin);
+        last[request] = std::max(last[request], end);
+      }
+      for (std::size_t r = 0; r < first.size(); ++r)
+        keys += std::max<std::int64_t>(last[r] - first[r], 0);
+    }
+    const auto key_bytes = static_cast<std::int64_t>(size_of(p.keys.dtype));
+    const auto q_bytes = static_cast<std::int64_t>(size_of(p.q.dtype));
+    CallWork work;
+    work.read_bytes = real(keys * p.dim * key_bytes) / timed.calls;
+    work.other_bytes = real(timed.tokens * (p.heads * (p.dim * q_bytes + 4) + p.key_count * 4));
+    work.flops = 2 * real(pairs) / timed.calls * real(p.heads * p.dim);
+    return work;
+  }
+
+  std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
+    const IndexScoresProblem& p = case_.problem;
+    const std::int64_t tokens = call.problem().u.index_scores.tokens;
+    std::vector<Finding> rows;
+    for (const std::int64_t t : judged_rows(tokens * call.calls(), p.heads * p.key_count * p.dim)) {
+      const std::span<const std::byte> bytes = output_row(call, CallTensor::scores_out, tokens, t);
+      std::vector<float> scores(static_cast<std::size_t>(p.key_count));
+      std::memcpy(scores.data(), bytes.data(), bytes.size());
+      rows.push_back(check_index_scores(row_of(p, t), contract_of(kernel), scores.data()));
+    }
+    return {unwritten(call, CallTensor::scores_out, sizeof(float)),
+            worst_row("index_scores", rows)};
+  }
+
+ private:
+  IndexScoresCase case_;
+};
+
+class TopKBench final : public BenchCase {
+ public:
+  explicit TopKBench(const TopKRecipe& recipe) : case_(recipe) {}
+
+  std::int32_t op() const override { return MLACHECK_TOP_K; }
+
+  std::unique_ptr<KernelCall> make_call(const TimedCalls& timed) const override {
+    return make_timed_call(problem_of(case_), timed);
+  }
+
+  CallWork work(const TimedCalls& timed) const override {
+    const TopKProblem p = problem_of(case_);
+    std::int64_t scores = 0;
+    for (std::int64_t row = 0; row < timed.tokens * timed.calls; ++row)
+      scores += p.row_end[row] - p.row_begin[row];
+    return {real(scores * 4) / timed.calls, real(timed.tokens * p.k * 4), 0};
+  }
+
+  std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
+    const TopKProblem p = problem_of(case_);
+    const std::int64_t rows = call.problem().u.top_k.rows;
+    std::vector<std::int32_t> selected;
+    for (std::int64_t t = 0; t < rows * call.calls(); ++t) {
+      const std::span<const std::byte> bytes = output_row(call, CallTensor::selected, rows, t);
+      const std::size_t at = selected.size();
+      selected.resize(at + static_cast<std::size_t>(p.k));
+      std::memcpy(selected.data() + at, bytes.data(), bytes.size());
+    }
+    std::vector<Finding> findings = {unwritten(call, CallTensor::selected, sizeof(std::int32_t))};
+    for (const std::int64_t t : judged_rows(rows * call.calls(), p.columns * 64))
+      findings.push_back(
+          judge_row(case_, t, contract_of(kernel), kernel.conventions.row_relative != 0, selected));
+    return findings;
+  }
+
+ private:
+  TopKCase case_;
+};
+
+}  // namespace
+
+std::unique_ptr<BenchCase> make_bench_case(const IndexScoresRecipe& recipe) {
+  return std::make_unique<IndexScoresBench>(recipe);
+}
+
+std::unique_ptr<BenchCase> make_bench_case(const TopKRecipe& recipe) {
+  return std::make_unique<TopKBench>(recipe);
+}
+
+}  // namespace mlacheck::detail
