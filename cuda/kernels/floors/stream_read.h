@@ -9,7 +9,7 @@ namespace mlacheck::kernels {
 
 // The floor of whatever reads a tensor from end to end: every 16 bytes once, many at a time.
 struct StreamRead {
-  static constexpr unsigned kThreads = 512, kBlocks = 4;  // of an SM
+  static constexpr unsigned kThreads = 512, kBlocks = 3;  // of an SM
   static constexpr int kAhead = 8;                        // loads of a thread on their way
 };
 
