@@ -4,6 +4,8 @@
 #include <iterator>
 
 #include "cuda/kernels/index_scores_library.h"
+#include "cuda/kernels/index_select_library.h"
+#include "cuda/kernels/map_slots_library.h"
 #include "cuda/kernels/sparse_attention_library.h"
 #include "cuda/kernels/top_k_library.h"
 
@@ -12,8 +14,9 @@ namespace {
 using namespace mlacheck;
 using namespace mlacheck::kernels;
 
-constexpr const mlacheck_kernel* kKernels[] = {&kSparseAttentionF16, &kSparseAttentionBf16,
-                                               &kIndexScoresF16, &kIndexScoresBf16, &kTopK};
+constexpr const mlacheck_kernel* kKernels[] = {
+    &kSparseAttentionF16, &kSparseAttentionBf16, &kIndexScoresF16, &kIndexScoresBf16, &kTopK,
+    &kIndexSelectF16,     &kIndexSelectBf16,     &kMapSlots};
 
 constexpr mlacheck_library kLibrary = {
     .struct_size = sizeof(mlacheck_library),

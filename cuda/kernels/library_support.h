@@ -67,4 +67,32 @@ inline constexpr mlacheck_accumulation kTensorCore = {16, MLACHECK_SUM_SEQUENTIA
 
 inline constexpr mlacheck_accumulation kUnused = {1, MLACHECK_SUM_SEQUENTIAL, 0, 25, 0};
 
+// Of a kernel that rounds nothing: only what is promised of any kernel is read.
+inline constexpr mlacheck_contract kExactContract = [] {
+  mlacheck_contract contract = {};
+  contract.struct_size = sizeof(mlacheck_contract);
+  contract.batch_invariant = 1;
+  contract.run_deterministic = 1;
+  return contract;
+}();
+
+// A kernel by its functions: K::supports, K::workspace_size, K::run.
+template <class K>
+constexpr mlacheck_kernel declared(mlacheck_operator op, const char* name, const char* description,
+                                   const mlacheck_contract& contract) {
+  return {.struct_size = sizeof(mlacheck_kernel),
+          .op = op,
+          .name = name,
+          .description = description,
+          .memory = device::kOnDevice ? MLACHECK_DEVICE : MLACHECK_HOST,
+          .reserved = 0,
+          .conventions = kDefaultConventions,
+          .contract = contract,
+          .supports = K::supports,
+          .workspace_size = K::workspace_size,
+          .run = K::run,
+          .relu_drops_nan = 0,
+          .reserved_2 = 0};
+}
+
 }  // namespace mlacheck::kernels
