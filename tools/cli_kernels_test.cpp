@@ -200,6 +200,19 @@ TEST(WrongKernels, OfMapSlotsAloneAreSkippedWithoutABlockTable) {
                                            "it has map_slots")));
 }
 
+// The layer's own queries, keys and rows; then attention on what the library selects.
+TEST(WrongKernels, AreFoundOnACapturedLayerToo) {
+  const std::string capture = MLACHECK_SOURCE_DIR "/golden/captures/glm5_tiny.h5";
+  const Outcome right = mlacheck({"oracle", capture, "--kernel", MLACHECK_REFERENCE_LIBRARY});
+  EXPECT_EQ(right.code, 0) << right.out;
+  EXPECT_THAT(right.out, AllOf(HasSubstr(":index_scores index_scores"),
+                               HasSubstr(":index_select index_select"),
+                               HasSubstr("chain libmlacheck_reference.so:sparse_attention")));
+  const Outcome zeros = mlacheck({"oracle", capture, "--kernel", library("zeros")});
+  EXPECT_EQ(zeros.code, 1);
+  EXPECT_THAT(zeros.out, HasSubstr("FAIL       glm5_tiny.h5 layer0/fp64 libwrong_kernel_zeros.so"));
+}
+
 TEST(WrongKernels, SayWhatTheyDeclare) {
   const Outcome outcome = mlacheck({"kernels", library("base_2"), "--for", kCensus + " sink=zero"});
   EXPECT_EQ(outcome.code, 0);

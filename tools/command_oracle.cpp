@@ -13,6 +13,8 @@
 #include "fixtures/capture_file.h"
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "tools/commands.h"
+#include "tools/kernel_options.h"
+#include "tools/layer_kernels.h"
 #include "tools/report_options.h"
 #include "tools/stopwatch.h"
 
@@ -27,7 +29,8 @@ void require_capture(const std::filesystem::path& path) {
                     "a golden file, not a capture: `mlacheck golden check` reads it");
 }
 
-void judge_capture(const std::filesystem::path& path, Report& report) {
+void judge_capture(const std::filesystem::path& path, const std::vector<KernelLibrary>& libraries,
+                   Report& report) {
   require_capture(path);
   const CapturedModel model(path);
   const std::string file = path.filename().string();
@@ -50,14 +53,25 @@ void judge_capture(const std::filesystem::path& path, Report& report) {
                   .detail = stage.detail,
                   .repro = fmt::format("mlacheck oracle {}", path.string()),
                   .seconds = stage.stage == "output" ? watch.seconds() : 0});
+    for (const KernelLibrary& library : libraries) {
+      const std::string repro =
+          fmt::format("mlacheck oracle {} --kernel {}", path.string(), library.path().string());
+      for (CheckResult& result :
+           check_layer_kernels(model.sizes(), numerics, layer.input, ours, library, repro)) {
+        result.name = fmt::format("{} {}", name, result.name);
+        report.add(std::move(result));
+      }
+    }
   }
 }
 
-int judge_captures(const std::vector<std::string>& files, const ReportOptions& options) {
+int judge_captures(const std::vector<std::string>& files, const KernelOptions& kernels,
+                   const ReportOptions& options) {
+  const std::vector<KernelLibrary> libraries = kernels.load();
   Report report("oracle", options);
   for (const std::string& file : files) {
     try {
-      judge_capture(file, report);
+      judge_capture(file, libraries, report);
     } catch (const std::runtime_error& error) {  // Hdf5Error, CheckpointError: name the file
       report.error(error.what());
     } catch (const std::exception& error) {
@@ -72,6 +86,7 @@ int judge_captures(const std::vector<std::string>& files, const ReportOptions& o
 void add_oracle(CLI::App& app, Action& action) {
   struct Options {
     std::vector<std::string> files;
+    KernelOptions kernels;
     ReportOptions report;
   };
   auto options = std::make_shared<Options>();
@@ -82,6 +97,7 @@ void add_oracle(CLI::App& app, Action& action) {
       ->add_option("file", options->files,
                    "Captures, as tools/capture_transformers.py records them")
       ->required();
+  add_kernel_options(*command, options->kernels);
   add_report_options(*command, options->report);
   command->footer(
       std::string(
@@ -91,10 +107,15 @@ void add_oracle(CLI::App& app, Action& action) {
           "top-k\n"
           "indices: in rows that select another set, and in layers that share the indices of an "
           "earlier\n"
-          "one, that separates it from selection, which is judged by itself.\n\n") +
+          "one, that separates it from selection, which is judged by itself. Kernels (--kernel) "
+          "get the layer's own\n"
+          "operands, in bf16, and attention once more what the library's index_select has "
+          "selected.\n\n") +
       kExitCodeHelp);
   command->callback([options, &action] {
-    action = [options] { return judge_captures(options->files, options->report); };
+    action = [options] {
+      return judge_captures(options->files, options->kernels, options->report);
+    };
   });
 }
 

@@ -81,6 +81,15 @@ class KernelCheck {
     if (call) add(judge(problem, contract_, attention_result(*call)));
     return std::move(results_);
   }
+  // Scores, or the k best keys of every row, which are then in `selected`.
+  std::vector<CheckResult> run_index(const IndexScoresProblem& problem, std::int64_t k,
+                                     std::vector<std::int32_t>& selected) {
+    if (kernel_.op == MLACHECK_INDEX_SELECT)
+      selected = check_selection(problem, k);
+    else
+      check_scores(problem);
+    return std::move(results_);
+  }
 
  private:
   void check(SparseAttentionRecipe recipe) {
@@ -99,10 +108,17 @@ class KernelCheck {
 
   void check(const IndexScoresRecipe& recipe) {
     const IndexScoresCase c(recipe);
-    if (kernel_.op == MLACHECK_INDEX_SELECT) return check_selection(c.problem);
-    if (kernel_.op == MLACHECK_MAP_SLOTS) return check_slots(c.problem);
-    const auto call = run([&] { return make_call(c.problem); });
-    if (call) add({check_index_scores(c.problem, contract_, scores_result(*call).data())});
+    if (kernel_.op == MLACHECK_INDEX_SELECT)
+      check_selection(c.problem, selected_keys(c.problem));
+    else if (kernel_.op == MLACHECK_MAP_SLOTS)
+      check_slots(c.problem);
+    else
+      check_scores(c.problem);
+  }
+
+  void check_scores(const IndexScoresProblem& problem) {
+    const auto call = run([&] { return make_call(problem); });
+    if (call) add({check_index_scores(problem, contract_, scores_result(*call).data())});
   }
 
   // A promise: a mode in which a row has the same bits alone and among others, as right as those of any call.
@@ -124,11 +140,10 @@ class KernelCheck {
   }
 
   // Every row's selection against the boxes in which the contract lets its scores lie.
-  void check_selection(const IndexScoresProblem& problem) {
-    const std::int64_t k = selected_keys(problem);
-    const auto call = run([&] { return index_call(kernel_.op, problem); });
-    if (!call) return;
-    const std::vector<std::int32_t> selected = selected_result(*call);
+  std::vector<std::int32_t> check_selection(const IndexScoresProblem& problem, std::int64_t k) {
+    const auto call = run([&] { return make_select_call(problem, k); });
+    if (!call) return {};
+    std::vector<std::int32_t> selected = selected_result(*call);
     std::vector<Finding> rows;
     for (std::int64_t t = 0; t < problem.tokens; ++t) {
       const IndexScoresOracle oracle = index_scores_oracle(problem, t);
@@ -139,6 +154,7 @@ class KernelCheck {
                                  boxes.score, boxes.radius, contract_));
     }
     add({worst_row("index_select", rows)});
+    return selected;
   }
 
   // Exact: integers. Without a block table there is nothing to map.
@@ -285,6 +301,19 @@ std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& p
   }
   if (results.empty()) results.push_back(no_kernel("sparse_attention", library, repro));
   return results;
+}
+
+IndexKernelsCheck check_index_kernels(const IndexScoresProblem& problem, std::int64_t k,
+                                      const KernelLibrary& library, const std::string& repro) {
+  IndexKernelsCheck check;
+  for (const mlacheck_kernel* kernel : library.kernels()) {
+    if (kernel->op != MLACHECK_INDEX_SCORES && kernel->op != MLACHECK_INDEX_SELECT) continue;
+    std::vector<std::int32_t> selected;
+    for (CheckResult& result : KernelCheck(library, *kernel, repro).run_index(problem, k, selected))
+      check.results.push_back(std::move(result));
+    if (check.selected.empty()) check.selected = std::move(selected);
+  }
+  return check;
 }
 
 std::optional<CallOutcome> support_of(const KernelLibrary& library, const mlacheck_kernel& kernel,

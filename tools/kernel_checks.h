@@ -7,6 +7,7 @@
 #include "cuda/plugin/kernel_library.h"
 #include "cuda/plugin/kernel_worker.h"
 #include "fixtures/recipe.h"
+#include "reference/operators/index_scores.h"
 #include "reference/operators/sparse_attention.h"
 #include "tools/report.h"
 
@@ -23,6 +24,15 @@ std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary
 std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& problem,
                                                  const KernelLibrary& library,
                                                  const std::string& repro);
+
+// The library's index_scores and index_select kernels on given inputs, k keys to be selected; and what the first
+// index_select that ended well selected: [tokens, k], empty where there is none.
+struct IndexKernelsCheck {
+  std::vector<CheckResult> results;
+  std::vector<std::int32_t> selected;
+};
+IndexKernelsCheck check_index_kernels(const IndexScoresProblem& problem, std::int64_t k,
+                                      const KernelLibrary& library, const std::string& repro);
 
 // Asks a kernel of the library, in a process of its own, whether it supports the recipe's problem: done when it does.
 // Empty for a kernel of another operator.
