@@ -56,7 +56,7 @@ MLACHECK_DEVICE_FN void collect(TopK::Scratch& s, const TopKRow& row, std::uint3
     for (unsigned u = 0; u < TopKTile::kVectors; ++u)
       mask |= reach.mask<Rules>(tile.x[u], tile.number(u)) << 4 * u;
     mask &= tile.valid;
-    const auto own = static_cast<std::uint32_t>(std::popcount(mask));
+    const auto own = static_cast<std::uint32_t>(device::count_ones(mask));
     const std::uint32_t sum = sum_to_lane(own);
     const std::uint32_t total = device::shuffle(sum, device::kWarpSize - 1);
     if (total == 0) return;
@@ -66,7 +66,7 @@ MLACHECK_DEVICE_FN void collect(TopK::Scratch& s, const TopKRow& row, std::uint3
     // Few: to load them again is less work than to choose among registers.
     MLACHECK_ROLLED
     for (; mask != 0; mask &= mask - 1, ++slot) {
-      const auto bit = static_cast<unsigned>(std::countr_zero(mask));
+      const auto bit = static_cast<unsigned>(device::lowest_one(mask));
       const std::uint32_t place = row.place(tile.number(bit / 4)) + bit % 4;
       if (slot < TopK::kCapacity) keep(slot, row.load_one(place), place);
     }
@@ -113,7 +113,7 @@ MLACHECK_DEVICE_FN Rank guess_threshold(TopK::Scratch& s, const TopKRow& row, st
   const auto start = reinterpret_cast<std::uintptr_t>(row.origin) / sizeof(device::Floats4) % 2;
   const auto first = 2 - static_cast<std::uint32_t>(start);  // a vector of 32-byte alignment
   const std::uint32_t pairs = (row.vectors - 1 - first) / 2;
-  const int width = static_cast<int>(std::bit_width(pairs));
+  const int width = device::bit_width(pairs);
   const int step = width > kMostPairsBits ? width - kMostPairsBits : 0;
   constexpr int kVectors = TopK::kPerThread / 4;
   device::Floats4 x[kVectors] = {};

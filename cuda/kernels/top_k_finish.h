@@ -55,8 +55,7 @@ MLACHECK_DEVICE_FN Rank last_selected(TopK::Scratch& s, const HeldRanks& held, s
   device::sync_block();
   const std::uint32_t least = ~device::load(device::shared(s.largest_inverse));
   const std::uint32_t range = device::load(device::shared(s.largest)) - least;
-  return find_threshold<Rules>(s, held, Rank{least} << 32,
-                               32 + static_cast<int>(std::bit_width(range)), k, 0);
+  return find_threshold<Rules>(s, held, Rank{least} << 32, 32 + device::bit_width(range), k, 0);
 }
 
 // Writes the held ranks from `least` on, k of them, by ascending place. Equal parts of the row's
@@ -65,7 +64,7 @@ template <class Rules>
 MLACHECK_DEVICE_FN void write_ascending(TopK::Shared& shared, const TopKRow& row,
                                         const HeldRanks& held, Rank least, std::int32_t* selected) {
   TopK::Scratch& s = shared.scratch;
-  const int width = static_cast<int>(std::bit_width(row.length - 1));
+  const int width = device::bit_width(row.length - 1);
   const int shift = width > TopK::kDigitBits ? width - TopK::kDigitBits : 0;
   // From the last bin down, as ThreadBins has them.
   const auto bin_of = [&](std::uint32_t place) { return TopK::kBins - 1 - (place >> shift); };

@@ -2,6 +2,7 @@
 
 #include "cuda/device/atomic.h"
 #include "cuda/device/barrier.h"
+#include "cuda/device/bits.h"
 #include "cuda/device/thread.h"
 #include "cuda/device/warp.h"
 #include "cuda/kernels/top_k_arguments.h"
