@@ -39,15 +39,30 @@ class IndexScores {
         queries_(arguments, shared, warp_, lane_) {}
 
   MLACHECK_DEVICE_FN void run() {
+    std::uint32_t i = device::block_index();
+    if (i >= a_.items) return;
+    announce(i);
+    queries_.fill_ahead();
     MLACHECK_ROLLED
-    for (std::uint32_t i = device::block_index(); i < a_.items; i += device::grid_blocks())
+    for (; i < a_.items; i += device::grid_blocks()) {
+      odd_ ^= 1;
+      if (a_.items - i > device::grid_blocks()) announce(i + device::grid_blocks());
+      odd_ ^= 1;
       score(IndexItem(a_, i));
+      odd_ ^= 1;
+      device::sync_warp();  // before the rows of the item after the next
+    }
   }
 
  private:
+  // Of an item to come: its rows, and to the ring those that have keys in the block.
+  MLACHECK_DEVICE_FN void announce(std::uint32_t number) {
+    const IndexItem item(a_, number);
+    queries_.add(item.first_row, load_rows(item));
+  }
+
   MLACHECK_DEVICE_FN void score(const IndexItem& item) {
     my_key_ = item.first_key + warp_ * kKeysOfWarp;
-    queries_.start(item.first_row, load_rows(item));
     std::uint32_t r = 0;
     MLACHECK_ROLLED
     do {
@@ -56,6 +71,7 @@ class IndexScores {
       while (first < item.rows && !is_mine(row_of(first))) ++first;
       const std::int32_t request = first < item.rows ? row_of(first).request : 0;
       load_keys(request, first < item.rows);
+      bool follows = false;  // the row before was scored
       MLACHECK_ROLLED
       for (; r < item.rows; ++r) {
         const IndexRow row = row_of(r);
@@ -63,19 +79,21 @@ class IndexScores {
           write(item.first_row + r, lane_, kOutside);
         else if (row.request != request)
           break;
-        if (row.reaches != 0) score_row(item.first_row + r, r, is_mine(row));
+        if (is_mine(row) && !follows) load_weights(item.first_row + r, 0);
+        follows = is_mine(row);
+        if (row.reaches != 0) score_row(item.first_row + r, r, follows);
       }
     } while (r < item.rows);
-    device::sync_warp();  // before the next item's rows
   }
 
   MLACHECK_DEVICE_FN IndexRow row_of(std::uint32_t r) const {
-    return device::load(device::shared(s_.rows[warp_][r]));
+    return device::load(device::shared(s_.rows[odd_][warp_][r]));
   }
   MLACHECK_DEVICE_FN static bool is_mine(const IndexRow& row) { return (row.reaches & 2) != 0; }
 
   // Lane r: of row r of the item. Returns which rows have keys in the block.
   MLACHECK_DEVICE_FN std::uint32_t load_rows(const IndexItem& item) {
+    const std::uint32_t my_key = item.first_key + warp_ * kKeysOfWarp;
     IndexRow row = {};
     if (lane_ < item.rows) {
       const std::uint32_t t = item.first_row + lane_;
@@ -84,9 +102,9 @@ class IndexScores {
       if (a_.key_end != nullptr) row.end = clamped(device::load_constant(a_.key_end + t));
       if (a_.request != nullptr) row.request = device::load_constant(a_.request + t);
       row.reaches = (reaches(row, item.first_key, a_.warps * kKeysOfWarp) ? 1u : 0u) |
-                    (reaches(row, my_key_, kKeysOfWarp) ? 2u : 0u);
+                    (reaches(row, my_key, kKeysOfWarp) ? 2u : 0u);
     }
-    device::store(device::shared(s_.rows[warp_][lane_]), row);
+    device::store(device::shared(s_.rows[odd_][warp_][lane_]), row);
     device::sync_warp();
     return device::ballot(row.reaches != 0);
   }
@@ -144,13 +162,15 @@ class IndexScores {
   // All warps of the block see every stage; those without keys of the row let it pass.
   MLACHECK_DEVICE_FN void score_row(std::uint32_t row, std::uint32_t r, bool is_mine) {
     float sum[4] = {-0.0f, -0.0f, -0.0f, -0.0f};  // of keys g + 8 i; -0 + v is v
-    float weight = 0;                             // lane i: of head i of the stage
+    float weight = 0;
     MLACHECK_ROLLED
     for (std::int32_t head = 0; head < a_.heads; head += kUnitHeads) {
       if (head % kStageHeads == 0) {
-        const std::int32_t mine = head + static_cast<std::int32_t>(lane_);
-        const float* from = a_.weights + std::int64_t{row} * a_.heads + mine;
-        weight = is_mine && mine < a_.heads ? device::load_constant(from) : 0.0f;
+        if (is_mine) {
+          weight = weights_;
+          const bool last = a_.heads - head <= kStageHeads;
+          load_weights(last ? row + 1 : row, last ? 0 : head + kStageHeads);
+        }
         queries_.acquire();
       }
       if (is_mine) add_unit(head, weight, sum);
@@ -168,6 +188,14 @@ class IndexScores {
     const bool inside =
         my_key_ + k >= range.begin && my_key_ + k < range.end && (present_ >> k & 1) != 0;
     write(row, k, inside ? score : kOutside);
+  }
+
+  // Of a stage, one ahead: of head + i in lane i.
+  MLACHECK_DEVICE_FN void load_weights(std::uint32_t row, std::int32_t head) {
+    const std::int32_t mine = head + static_cast<std::int32_t>(lane_);
+    weights_ = row < a_.tokens && mine < a_.heads
+                   ? device::load_constant(a_.weights + std::int64_t{row} * a_.heads + mine)
+                   : 0.0f;
   }
 
   // Two lanes hold parts of a and b: the one gets the sum of a, the other of b.
@@ -228,8 +256,10 @@ class IndexScores {
   unsigned warp_;
   unsigned lane_;
   IndexQueries queries_;
+  unsigned odd_ = 0;           // which of shared.rows are the item's
   std::uint32_t my_key_ = 0;   // the warp's first
   std::uint32_t present_ = 0;  // which of its keys exist
+  float weights_ = 0;
   device::FragmentA keys_[2][2 * kChunks];
 };
 

@@ -22,7 +22,7 @@ struct alignas(16) IndexRow {
 struct IndexScoresShared {
   static constexpr unsigned kStages = 4;
   device::Words4 queries[kStages][2][2][8 * kHeadWords + 4];  // unit, half: 33,792 bytes
-  IndexRow rows[kMostIndexWarps][kMostItemRows];              // 4,096
+  IndexRow rows[2][kMostIndexWarps][kMostItemRows];           // of an item and the next: 8,192
   device::Barrier arrived[kStages];
   device::Barrier consumed[kStages];
 };
@@ -39,7 +39,8 @@ MLACHECK_DEVICE_FN void initialise_barriers(IndexScoresShared& s, unsigned warps
 
 // The ring through which a block's warps see the queries of its items: the rows of an item that have
 // keys in its block, two units of heads a stage. The warps, a power of two, take turns at filling a
-// stage. Heads past the last are zeros.
+// stage, up to the end of the next item: a copy that waits behind the loads of keys comes late. Heads
+// past the last are zeros.
 class IndexQueries {
   using S = IndexScoresShared;
   // Stages ahead of the one in use. A stage is filled two after it was last used, or the warps would
@@ -51,17 +52,22 @@ class IndexQueries {
                                   unsigned lane)
       : a_(arguments), s_(shared), warp_(warp), lane_(lane) {}
 
-  // Of the rows from first_row on those in `active`.
-  MLACHECK_DEVICE_FN void start(std::uint32_t first_row, std::uint32_t active) {
-    row_ = first_row;
-    active_ = active;
-    head_ = 0;
+  // What comes next: of the rows from first_row on those in `active`. Called at the start of the item
+  // before.
+  MLACHECK_DEVICE_FN void add(std::uint32_t first_row, std::uint32_t active) {
+    if (active_ == 0) advance();
+    next_row_ = first_row;
+    next_active_ = active;
+  }
+  // Fills stages ahead of the one in use.
+  MLACHECK_DEVICE_FN void fill_ahead() {
+    MLACHECK_ROLLED
+    while ((active_ | next_active_) != 0 && written_ <= read_ + kAhead) fill_next();
   }
 
   // The next stage: 32 heads of a row, in order, or its last.
   MLACHECK_DEVICE_FN void acquire() {
-    MLACHECK_ROLLED
-    while (active_ != 0 && written_ <= read_ + kAhead) fill_next();
+    fill_ahead();
     device::wait(device::shared(s_.arrived[read_ % S::kStages]), read_ / S::kStages % 2);
   }
   // 16 bytes of a head of the stage in use: of the unit from `first` on, in the half, the word.
@@ -75,7 +81,14 @@ class IndexQueries {
   }
 
  private:
+  MLACHECK_DEVICE_FN void advance() {
+    row_ = next_row_;
+    active_ = next_active_;
+    next_active_ = 0;
+  }
+
   MLACHECK_DEVICE_FN void fill_next() {
+    if (active_ == 0) advance();
     MLACHECK_ROLLED
     for (; (active_ & 1) == 0; active_ >>= 1) ++row_;
     if ((written_ & (a_.warps - 1)) == warp_) fill();
@@ -113,10 +126,11 @@ class IndexQueries {
   S& s_;
   unsigned warp_;
   unsigned lane_;
-  unsigned read_ = 0, written_ = 0;  // stages
-  std::uint32_t row_ = 0;            // of the next stage
-  std::uint32_t active_ = 0;         // bit i: row_ + i is to come
-  std::int32_t head_ = 0;            // of the next stage, its first
+  unsigned read_ = 0, written_ = 0;               // stages
+  std::uint32_t row_ = 0;                         // of the next stage
+  std::uint32_t active_ = 0;                      // bit i: row_ + i is to come
+  std::uint32_t next_row_ = 0, next_active_ = 0;  // of the item after
+  std::int32_t head_ = 0;                         // of the next stage, its first
 };
 
 }  // namespace mlacheck::kernels
