@@ -10,6 +10,7 @@ template <device::Element E>
 class Values16 {
   using K = SparseAttention16;
   static constexpr int kTiles = kVDim / K::kValueWarps / 8;  // of 8 dims
+  static constexpr int kPart = 8;  // tiles folded at a time: registers for what is loaded are few
 
  public:
   MLACHECK_DEVICE_FN Values16(const SparseAttentionArguments& arguments, K::Shared& shared,
@@ -73,24 +74,27 @@ class Values16 {
     const std::int64_t keeper = a_.split ? item.number : device::block_index();
     auto* kept = reinterpret_cast<device::Floats4*>(a_.partial_out) +
                  (keeper * K::kValueWarps + warp_) * (kTiles * 32) + lane_;
-    if (!first) fold_kept(kept);
-    if (a_.split || !last) {
-      MLACHECK_UNROLL
-      for (int n = 0; n < kTiles; ++n) {
-        device::Accumulator& c = out_[n];
-        device::store(kept + n * 32, {{c[0], c[1], c[2], c[3]}});
+    MLACHECK_UNROLL
+    for (int part = 0; part < kTiles; part += kPart) {
+      if (!first) fold_kept(part, kept);
+      if (a_.split || !last) {
+        MLACHECK_UNROLL
+        for (int n = part; n < part + kPart; ++n) {
+          device::Accumulator& c = out_[n];
+          device::store(kept + n * 32, {{c[0], c[1], c[2], c[3]}});
+        }
+      } else {
+        write(part, item);
       }
-    } else {
-      write(item);
     }
     device::arrive_warp(device::shared(s_.chunk_read));
   }
 
-  MLACHECK_DEVICE_FN void fold_kept(const device::Floats4* kept) {
+  MLACHECK_DEVICE_FN void fold_kept(int part, const device::Floats4* kept) {
     const FoldWeights low = device::load(device::shared(s_.chunk_end.fold_weights[lane_ / 4]));
     const FoldWeights high = device::load(device::shared(s_.chunk_end.fold_weights[lane_ / 4 + 8]));
     MLACHECK_UNROLL
-    for (int n = 0; n < kTiles; ++n) {
+    for (int n = part; n < part + kPart; ++n) {
       const device::Floats4 earlier = device::load(kept + n * 32);
       MLACHECK_UNROLL
       for (int i = 0; i < 4; ++i)
@@ -98,19 +102,20 @@ class Values16 {
     }
   }
 
-  MLACHECK_DEVICE_FN void write(const Item& item) {
+  MLACHECK_DEVICE_FN void write(int part, const Item& item) {
     const std::int32_t row = static_cast<std::int32_t>(lane_ / 4);
     const std::int32_t head = static_cast<std::int32_t>(item.group) * K::kHeads + row;
-    if (head < a_.heads) write_row<0>(item, head, row);
-    if (head + 8 < a_.heads) write_row<2>(item, head + 8, row + 8);
+    if (head < a_.heads) write_row<0>(part, item, head, row);
+    if (head + 8 < a_.heads) write_row<2>(part, item, head + 8, row + 8);
   }
 
   template <int kFirst>
-  MLACHECK_DEVICE_FN void write_row(const Item& item, std::int32_t head, std::int32_t row) {
+  MLACHECK_DEVICE_FN void write_row(int part, const Item& item, std::int32_t head,
+                                    std::int32_t row) {
     const float factor = device::load(device::shared(s_.chunk_end.factor[row]));
     const auto column = static_cast<std::int32_t>(warp_ * (kVDim / K::kValueWarps) + lane_ % 4 * 2);
     MLACHECK_UNROLL
-    for (int n = 0; n < kTiles; ++n)
+    for (int n = part; n < part + kPart; ++n)
       write_out<E>(a_, item.token, head, column + n * 8, normalised(out_[n][kFirst], factor),
                    normalised(out_[n][kFirst + 1], factor));
   }

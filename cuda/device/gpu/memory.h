@@ -76,7 +76,8 @@ __device__ __forceinline__ T load_constant(const T* from) {
 template <class T>
 __device__ __forceinline__ T load(const T* from) {
   static_assert(kIsAccessible<T>);
-  return detail::reinterpret<T>(*reinterpret_cast<const detail::RawOf<T>*>(from));
+  const detail::RawOf<T> raw = *reinterpret_cast<const detail::RawOf<T>*>(from);
+  return detail::reinterpret<T>(raw);
 }
 
 template <class T>
