@@ -63,16 +63,17 @@ class Gather {
     const unsigned stage = place_.place;
     const bool present = static_cast<std::uint32_t>(slot) < a_.slots;
     const unsigned mask = device::ballot(present);
+    // Before the wait, which it would prolong.
+    const std::byte* from =
+        present ? row_address(a_, static_cast<std::uint32_t>(slot)) : device::zeros();
     device::wait(device::shared(s_.rows_consumed[stage]), place_.parity ^ 1);
     if (lane_ == 0)
       device::store(device::shared(s_.masks[stage][warp_]),
                     static_cast<std::uint8_t>(mask & ((1u << kRows) - 1)));
     device::arrive_warp_expecting(device::shared(s_.rows_arrived[stage]), kRows * kRowBytes);
     if (lane_ < kRows)
-      device::copy_bulk(
-          device::shared(s_.rows[stage][row_][0]),
-          present ? row_address(a_, static_cast<std::uint32_t>(slot)) : device::zeros(), kRowBytes,
-          device::shared(s_.rows_arrived[stage]));
+      device::copy_bulk(device::shared(s_.rows[stage][row_][0]), from, kRowBytes,
+                        device::shared(s_.rows_arrived[stage]));
     place_.advance();
   }
 
