@@ -18,6 +18,9 @@ MLACHECK_DEVICE_FN void wait_for_previous_kernel(MLACHECK_SITE_ONLY);
 // The next kernel may start now, if it has that permission. It still waits before it reads.
 MLACHECK_DEVICE_FN void let_next_kernel_start(MLACHECK_SITE_ONLY);
 
+// The same value, but what is computed from it is computed here, not kept from where it was last.
+MLACHECK_DEVICE_FN unsigned anew(unsigned value);
+
 // Register redistribution between the four-warp groups of a block; all warps of a group call it.
 // Registers: a multiple of 8 in [24, 256].
 template <unsigned Registers>

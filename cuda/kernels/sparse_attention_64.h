@@ -10,14 +10,16 @@ namespace mlacheck::kernels {
 // mbarriers alone.
 //
 //   warps  role     of every tile of 16 KV rows                              registers a thread
-//   0-7    math     scores: 32 heads (w / 4) x 144 dims (w % 4)              216: Q 52, out 128
+//   0-7    math     scores: 32 heads (w / 4) x 144 dims (w % 4)              224: Q 52, out 128
 //                   values: 64 heads x 64 dims (w)
-//   8-11   softmax  16 heads each: adds the four partial scores, weights      56
+//   8-11   softmax  16 heads each: adds the four partial scores, weights      40
 //   12-15  gather   4 rows each                                               24
 //
 //   gather    rows(0), rows(1), rows(2), ...             rows        -> math     3 tiles
 //   math      scores(0), scores(1), values(0), ...       scores      -> softmax  1 tile
 //   softmax   weights(0), weights(1), ...                weights     -> math     2 tiles
+//
+// A tile's weights also say that its scores were read: their place is free.
 //
 // Q is A of the score product and stays for the whole item: of a warp's 18 fragments 13 in
 // registers, 5 in shared memory. A KV tile is B, read plain for the scores and transposed for the
@@ -36,10 +38,10 @@ sparse_attention_64(const SparseAttentionArguments arguments) {
     Gather<K::Shared, K::kGatherWarps>(arguments, shared, warp - K::kMathWarps - K::kSoftmaxWarps)
         .run();
   } else if (warp >= K::kMathWarps) {
-    device::give_registers<56>();
+    device::give_registers<40>();
     Softmax64<E>(arguments, shared, warp - K::kMathWarps).run();
   } else {
-    device::take_registers<216>();
+    device::take_registers<224>();
     Math64<E>(arguments, shared, warp).run();
   }
 }

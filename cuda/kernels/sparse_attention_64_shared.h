@@ -29,7 +29,7 @@ struct SparseAttention64 {
   struct Weights {
     device::Words4 fragment[4][32];  // of 16 heads, as A
     float rescale[kHeads];
-    device::Words4 rescaled;  // of 16 heads each: whether rescale is set
+    alignas(16) std::uint8_t rescaled[4];  // of 16 heads each: whether rescale is set
   };
   struct Shared {
     std::byte rows[kStages][kTileRows][kRowPitch];   // 56,064 bytes
@@ -42,10 +42,9 @@ struct SparseAttention64 {
     float largest[kHeads];
     device::Barrier rows_arrived[kStages];
     device::Barrier rows_consumed[kStages];
-    device::Barrier weights_written[kSlots];
+    device::Barrier weights_written[kSlots];  // and their scores and mask were read
     device::Barrier weights_read[kSlots];
     device::Barrier scores_written[2];  // of 32 heads
-    device::Barrier scores_read[2];
     device::Barrier chunk_written;
     device::Barrier chunk_read;
     std::uint8_t masks[kStages][kGatherWarps];  // a byte of each gather warp
@@ -66,7 +65,6 @@ struct SparseAttention64 {
     MLACHECK_UNROLL
     for (int half = 0; half < 2; ++half) {
       device::initialise_for_warps(device::shared(s.scores_written[half]), kMathWarps / 2);
-      device::initialise_for_warps(device::shared(s.scores_read[half]), kSoftmaxWarps / 2);
     }
     device::initialise_for_warps(device::shared(s.chunk_written), kSoftmaxWarps);
     device::initialise_for_warps(device::shared(s.chunk_read), kMathWarps);

@@ -38,7 +38,6 @@ class Softmax64 {
     add_partial_scores(score);
     const auto mask =
         device::load(device::shared(s_.masks[rows_.place][0]).template as<unsigned>());
-    device::arrive_warp(device::shared(s_.scores_read[group_ / 2]));
     scale_present(mask, score);
     float rescale[2];
     const bool rescaled = softmax_.step(score, rescale);
@@ -55,25 +54,30 @@ class Softmax64 {
       device::store(device::shared(weights.rescale[group_ * 16 + lane_ / 4 + 8]), rescale[1]);
     }
     if (lane_ == 0)
-      device::store(device::shared(weights.rescaled.word[group_]), rescaled ? 1u : 0u);
+      device::store(device::shared(weights.rescaled[group_]),
+                    static_cast<std::uint8_t>(rescaled ? 1 : 0));
     device::arrive_warp(device::shared(s_.weights_written[slot]));
     rows_.advance();
     weights_.advance();
   }
 
-  // (c0 + c1) + (c2 + c3)
+  // (c0 + c1) + (c2 + c3), loaded two at a time: registers are few.
   MLACHECK_DEVICE_FN void add_partial_scores(float (&score)[2][4]) {
+    const auto part = [&](int half, int slice) {
+      return device::load(device::shared(s_.scores[group_][slice][half][lane_]));
+    };
     MLACHECK_UNROLL
     for (int half = 0; half < 2; ++half) {
-      device::Floats4 part[SparseAttention64::kSlices];
+      float sum[2][4];
       MLACHECK_UNROLL
-      for (int i = 0; i < SparseAttention64::kSlices; ++i)
-        part[i] = device::load(device::shared(s_.scores[group_][i][half][lane_]));
+      for (int pair = 0; pair < 2; ++pair) {
+        const device::Floats4 a = part(half, 2 * pair), b = part(half, 2 * pair + 1);
+        MLACHECK_UNROLL
+        for (int i = 0; i < 4; ++i) sum[pair][i] = device::add(a.value[i], b.value[i]);
+      }
       MLACHECK_UNROLL
       for (int i = 0; i < 4; ++i)
-        score[i / 2][2 * half + i % 2] =
-            device::add(device::add(part[0].value[i], part[1].value[i]),
-                        device::add(part[2].value[i], part[3].value[i]));
+        score[i / 2][2 * half + i % 2] = device::add(sum[0][i], sum[1][i]);
     }
   }
 
@@ -94,10 +98,12 @@ class Softmax64 {
   MLACHECK_DEVICE_FN void end_chunk(const Item& item, std::int32_t from) {
     device::wait(device::shared(s_.chunk_read), chunk_parity_ ^ 1);
     chunk_parity_ ^= 1;
-    if (lane_ % 4 == 0) {
+    // Asked anew, or the compiler keeps the addresses below in registers through the loop over tiles.
+    const unsigned lane = device::lane_index();
+    if (lane % 4 == 0) {
       MLACHECK_UNROLL
       for (int row = 0; row < 2; ++row) {
-        const unsigned h = group_ * 16 + lane_ / 4 + 8 * static_cast<unsigned>(row);
+        const unsigned h = group_ * 16 + lane / 4 + 8 * static_cast<unsigned>(row);
         const HeadState chunk{softmax_.max[row], softmax_.sum[row], softmax_.largest[row]};
         if (a_.split) {
           write_partial(a_, item.number, SparseAttention64::kHeads, h, chunk);

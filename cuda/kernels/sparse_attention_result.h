@@ -44,13 +44,11 @@ MLACHECK_DEVICE_FN float normalised(float sum, float factor) {
   return factor < 0.0f ? 0.0f : device::fused_multiply_add(sum, factor, 0.0f);
 }
 
-// Two neighbouring columns of out.
-template <device::Element E>
-MLACHECK_DEVICE_FN void write_out(const SparseAttentionArguments& a, std::uint32_t token,
-                                  std::int32_t head, std::int32_t column, float first,
+// Two neighbouring columns of out, from element `at` on; kF32 is a.out_f32.
+template <device::Element E, bool kF32>
+MLACHECK_DEVICE_FN void write_out(const SparseAttentionArguments& a, std::int64_t at, float first,
                                   float second) {
-  const std::int64_t at = (std::int64_t{token} * a.heads + head) * kVDim + column;
-  if (a.out_f32) {
+  if constexpr (kF32) {
     const device::Words2 words = {
         {__builtin_bit_cast(std::uint32_t, first), __builtin_bit_cast(std::uint32_t, second)}};
     device::store(reinterpret_cast<device::Words2*>(static_cast<float*>(a.out) + at), words);
@@ -58,6 +56,23 @@ MLACHECK_DEVICE_FN void write_out(const SparseAttentionArguments& a, std::uint32
     device::store(reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(a.out) + at),
                   device::pack<E>(first, second));
   }
+}
+
+MLACHECK_DEVICE_FN std::int64_t out_at(const SparseAttentionArguments& a, std::uint32_t token,
+                                       std::int32_t head, std::int32_t column) {
+  return (std::int64_t{token} * a.heads + head) * kVDim + column;
+}
+
+// The same where few are written.
+template <device::Element E>
+MLACHECK_DEVICE_FN void write_out(const SparseAttentionArguments& a, std::uint32_t token,
+                                  std::int32_t head, std::int32_t column, float first,
+                                  float second) {
+  const std::int64_t at = out_at(a, token, head, column);
+  if (a.out_f32)
+    write_out<E, true>(a, at, first, second);
+  else
+    write_out<E, false>(a, at, first, second);
 }
 
 }  // namespace mlacheck::kernels

@@ -27,6 +27,13 @@ inline void wait(SharedPointer<Barrier> barrier, unsigned parity, emulator::Site
   emulator::wait(barrier.address, parity, site);
 }
 
+struct Look {};
+inline Look look(SharedPointer<Barrier> /*barrier*/, unsigned /*parity*/) { return {}; }
+inline void wait(const Look& /*look*/, SharedPointer<Barrier> barrier, unsigned parity,
+                 emulator::Site site) {
+  wait(barrier, parity, site);
+}
+
 inline void copy_bulk(SharedPointer<std::byte> to, const void* from, unsigned bytes,
                       SharedPointer<Barrier> barrier, emulator::Site site) {
   emulator::copy_bulk(to.address, from, bytes, barrier.address, site);

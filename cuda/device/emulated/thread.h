@@ -29,4 +29,6 @@ inline void give_registers(emulator::Site site) {
   emulator::change_registers(site);
 }
 
+inline unsigned anew(unsigned value) { return value; }
+
 }  // namespace mlacheck::device

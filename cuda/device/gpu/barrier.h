@@ -42,6 +42,25 @@ __device__ __forceinline__ void wait(SharedPointer<Barrier> barrier, unsigned pa
   } while (complete == 0);
 }
 
+struct Look {
+  unsigned complete;
+};
+__device__ __forceinline__ Look look(SharedPointer<Barrier> barrier, unsigned parity) {
+  Look look;
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p; }"
+      : "=r"(look.complete)
+      : "r"(barrier.address), "r"(parity)
+      : "memory");
+  return look;
+}
+__device__ __forceinline__ void wait(const Look& look, SharedPointer<Barrier> barrier,
+                                     unsigned parity) {
+  if (look.complete == 0) wait(barrier, parity);
+}
+
 __device__ __forceinline__ void copy_bulk(SharedPointer<std::byte> to, const void* from,
                                           unsigned bytes, SharedPointer<Barrier> barrier) {
   asm volatile(

@@ -22,6 +22,11 @@ __device__ __forceinline__ void let_next_kernel_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
+__device__ __forceinline__ unsigned anew(unsigned value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 template <unsigned Registers>
 __device__ __forceinline__ void take_registers() {
   static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
