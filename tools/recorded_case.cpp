@@ -112,9 +112,9 @@ std::int64_t emulated_products_of_row(const Recipe& recipe) {
     return tiles(r->heads) * tiles(r->topk) * (r->qk_dim + r->v_dim);
   if (const auto* r = std::get_if<IndexScoresRecipe>(&recipe))
     return tiles(r->heads) * tiles(r->keys) * tiles(r->dim);
-  // A score is looked at several times, by one of the emulated threads.
-  constexpr std::int64_t kProductsOfScore = 256;
-  return tiles(std::get<TopKRecipe>(recipe).scores) * kProductsOfScore;
+  // A score is looked at several times, by one of the 1,024 emulated threads that a row has.
+  constexpr std::int64_t kProductsOfScore = 256, kProductsOfRow = 4'000'000;
+  return kProductsOfRow + std::get<TopKRecipe>(recipe).scores * kProductsOfScore;
 }
 
 bool has_independent_rows(const RecordRequest& request) {
