@@ -33,8 +33,9 @@ struct Raw<16> {
 template <class T>
 using RawOf = typename Raw<sizeof(T)>::Type;
 
+// By value: of memory that a reference names, the compiler copies single bytes.
 template <class To, class From>
-__device__ __forceinline__ To reinterpret(const From& from) {
+__device__ __forceinline__ To reinterpret(From from) {
   To to;
   memcpy(&to, &from, sizeof to);
   return to;
@@ -76,8 +77,7 @@ __device__ __forceinline__ T load_constant(const T* from) {
 template <class T>
 __device__ __forceinline__ T load(const T* from) {
   static_assert(kIsAccessible<T>);
-  const detail::RawOf<T> raw = *reinterpret_cast<const detail::RawOf<T>*>(from);
-  return detail::reinterpret<T>(raw);
+  return detail::reinterpret<T>(*reinterpret_cast<const detail::RawOf<T>*>(from));
 }
 
 template <class T>
