@@ -28,95 +28,63 @@ namespace mlacheck::kernels {
 template <device::Element E>
 class IndexScores {
   static constexpr float kOutside = -std::numeric_limits<float>::infinity();
+  static constexpr unsigned kStages = IndexScoresShared::kStages;
   static constexpr int kChunks = kIndexDim / 32;  // of 32 dims: two steps
 
  public:
-  MLACHECK_DEVICE_FN IndexScores(const IndexScoresArguments& arguments, IndexScoresShared& shared)
-      : a_(arguments),
-        s_(shared),
-        warp_(device::warp_index()),
-        lane_(device::lane_index()),
-        queries_(arguments, shared, warp_, lane_) {}
+  MLACHECK_DEVICE_FN IndexScores(const IndexScoresArguments& arguments, IndexScoresShared& shared,
+                                 unsigned warp)
+      : a_(arguments), s_(shared), warp_(warp), lane_(device::lane_index()) {}
 
   MLACHECK_DEVICE_FN void run() {
-    std::uint32_t i = device::block_index();
-    if (i >= a_.items) return;
-    announce(i);
-    queries_.fill_ahead();
     MLACHECK_ROLLED
-    for (; i < a_.items; i += device::grid_blocks()) {
-      odd_ ^= 1;
-      if (a_.items - i > device::grid_blocks()) announce(i + device::grid_blocks());
-      odd_ ^= 1;
+    for (std::uint32_t i = device::block_index(); i < a_.items; i += device::grid_blocks())
       score(IndexItem(a_, i));
-      odd_ ^= 1;
-      device::sync_warp();  // before the rows of the item after the next
-    }
   }
 
  private:
-  // Of an item to come: its rows, and to the ring those that have keys in the block.
-  MLACHECK_DEVICE_FN void announce(std::uint32_t number) {
-    const IndexItem item(a_, number);
-    queries_.add(item.first_row, load_rows(item));
-  }
-
   MLACHECK_DEVICE_FN void score(const IndexItem& item) {
     my_key_ = item.first_key + warp_ * kKeysOfWarp;
+    const IndexRow own = index_row(a_, item, lane_);
+    if (!device::any(own.reaches(item.first_key, a_.warps * kKeysOfWarp))) {
+      MLACHECK_ROLLED
+      for (std::uint32_t r = 0; r < item.rows; ++r) write(item.first_row + r, lane_, kOutside);
+      return;
+    }
+    device::sync_warp();  // the rows of the item before are read
+    device::store(device::shared(s_.rows[warp_][lane_]), own);
+    device::sync_warp();
     std::uint32_t r = 0;
     MLACHECK_ROLLED
     do {
       // The keys stay for as many rows as share them.
       std::uint32_t first = r;
       while (first < item.rows && !is_mine(row_of(first))) ++first;
-      const std::int32_t request = first < item.rows ? row_of(first).request : 0;
-      load_keys(request, first < item.rows);
-      bool follows = false;  // the row before was scored
+      const bool wanted = first < item.rows;
+      const std::int32_t request = wanted ? row_of(first).request : 0;
+      const IndexRow row_of_lane = row_of(lane_);
+      const std::uint32_t shared =
+          device::ballot(is_mine(row_of_lane) && row_of_lane.request == request);
+      load_keys(request, wanted);
       MLACHECK_ROLLED
       for (; r < item.rows; ++r) {
-        const IndexRow row = row_of(r);
-        if (!is_mine(row))
+        if ((shared >> r & 1) != 0) {
+          score_row(item.first_row + r, r);
+        } else {
+          const IndexRow row = row_of(r);
+          if (is_mine(row)) break;
           write(item.first_row + r, lane_, kOutside);
-        else if (row.request != request)
-          break;
-        if (is_mine(row) && !follows) load_weights(item.first_row + r, 0);
-        follows = is_mine(row);
-        if (row.reaches != 0) score_row(item.first_row + r, r, follows);
+          if (row.reaches(my_key_ - warp_ * kKeysOfWarp, a_.warps * kKeysOfWarp)) pass_row();
+        }
       }
     } while (r < item.rows);
   }
 
+  MLACHECK_DEVICE_FN bool is_mine(const IndexRow& row) const {
+    return row.reaches(my_key_, kKeysOfWarp);
+  }
   MLACHECK_DEVICE_FN IndexRow row_of(std::uint32_t r) const {
-    return device::load(device::shared(s_.rows[odd_][warp_][r]));
-  }
-  MLACHECK_DEVICE_FN static bool is_mine(const IndexRow& row) { return (row.reaches & 2) != 0; }
-
-  // Lane r: of row r of the item. Returns which rows have keys in the block.
-  MLACHECK_DEVICE_FN std::uint32_t load_rows(const IndexItem& item) {
-    const std::uint32_t my_key = item.first_key + warp_ * kKeysOfWarp;
-    IndexRow row = {};
-    if (lane_ < item.rows) {
-      const std::uint32_t t = item.first_row + lane_;
-      row.end = a_.key_count;
-      if (a_.key_begin != nullptr) row.begin = clamped(device::load_constant(a_.key_begin + t));
-      if (a_.key_end != nullptr) row.end = clamped(device::load_constant(a_.key_end + t));
-      if (a_.request != nullptr) row.request = device::load_constant(a_.request + t);
-      row.reaches = (reaches(row, item.first_key, a_.warps * kKeysOfWarp) ? 1u : 0u) |
-                    (reaches(row, my_key, kKeysOfWarp) ? 2u : 0u);
-    }
-    device::store(device::shared(s_.rows[odd_][warp_][lane_]), row);
-    device::sync_warp();
-    return device::ballot(row.reaches != 0);
-  }
-  MLACHECK_DEVICE_FN std::uint32_t clamped(std::int32_t key) const {
-    const std::uint32_t k = key < 0 ? 0 : static_cast<std::uint32_t>(key);
-    return k < a_.key_count ? k : a_.key_count;
-  }
-  MLACHECK_DEVICE_FN static bool reaches(const IndexRow& row, std::uint32_t first,
-                                         std::uint32_t count) {
-    const std::uint32_t from = row.begin > first ? row.begin : first;
-    const std::uint32_t to = row.end < first + count ? row.end : first + count;
-    return from < to;
+    return device::load(device::shared(s_.rows[warp_][r]));
   }
 
   // The warp's keys as A fragments: row r of fragment [m][] is key 16 m + r.
@@ -159,25 +127,31 @@ class IndexScores {
     }
   }
 
-  // All warps of the block see every stage; those without keys of the row let it pass.
-  MLACHECK_DEVICE_FN void score_row(std::uint32_t row, std::uint32_t r, bool is_mine) {
-    float sum[4] = {-0.0f, -0.0f, -0.0f, -0.0f};  // of keys g + 8 i; -0 + v is v
-    float weight = 0;
+  // A row that has keys of other warps alone: every warp of the block lets every stage pass.
+  MLACHECK_DEVICE_FN void pass_row() {
     MLACHECK_ROLLED
-    for (std::int32_t head = 0; head < a_.heads; head += kUnitHeads) {
-      if (head % kStageHeads == 0) {
-        if (is_mine) {
-          weight = weights_;
-          const bool last = a_.heads - head <= kStageHeads;
-          load_weights(last ? row + 1 : row, last ? 0 : head + kStageHeads);
-        }
-        queries_.acquire();
-      }
-      if (is_mine) add_unit(head, weight, sum);
-      if ((head + kUnitHeads) % kStageHeads == 0 || head + kUnitHeads >= a_.heads)
-        queries_.release();
+    for (std::int32_t head = 0; head < a_.heads; head += kStageHeads) {
+      acquire();
+      release();
     }
-    if (!is_mine) return;
+  }
+  MLACHECK_DEVICE_FN void acquire() {
+    device::wait(device::shared(s_.arrived[read_ % kStages]), read_ / kStages % 2);
+  }
+  MLACHECK_DEVICE_FN void release() {
+    device::arrive_warp(device::shared(s_.consumed[read_ % kStages]));
+    ++read_;
+  }
+
+  MLACHECK_DEVICE_FN void score_row(std::uint32_t row, std::uint32_t r) {
+    float sum[4] = {-0.0f, -0.0f, -0.0f, -0.0f};  // of keys g + 8 i; -0 + v is v
+    MLACHECK_ROLLED
+    for (std::int32_t head = 0; head < a_.heads; head += kStageHeads) {
+      acquire();
+      MLACHECK_ROLLED
+      for (int unit = 0; unit < 2; ++unit) add_unit(unit, a_.heads - head - 16 * unit, sum);
+      release();
+    }
     // Four lanes hold parts of four keys: after the exchange each has one key.
     const bool upper = (lane_ & 1) != 0, last = (lane_ & 2) != 0;
     const float first = add_pair(upper, sum[0], sum[2], 1),
@@ -190,60 +164,53 @@ class IndexScores {
     write(row, k, inside ? score : kOutside);
   }
 
-  // Of a stage, one ahead: of head + i in lane i.
-  MLACHECK_DEVICE_FN void load_weights(std::uint32_t row, std::int32_t head) {
-    const std::int32_t mine = head + static_cast<std::int32_t>(lane_);
-    weights_ = row < a_.tokens && mine < a_.heads
-                   ? device::load_constant(a_.weights + std::int64_t{row} * a_.heads + mine)
-                   : 0.0f;
-  }
-
   // Two lanes hold parts of a and b: the one gets the sum of a, the other of b.
   MLACHECK_DEVICE_FN static float add_pair(bool takes_b, float a, float b, unsigned lane_mask) {
     return device::add(takes_b ? b : a, device::shuffle_xor(takes_b ? a : b, lane_mask));
   }
 
-  // Columns 2 t and 2 t + 1 of tile i are heads 4 i + t of the lower and of the upper half.
-  MLACHECK_DEVICE_FN void add_unit(std::int32_t head, float weights, float (&sum)[4]) {
+  // `left` heads are left. Columns 2 t and 2 t + 1 of tile i are heads 4 i + t of the unit's
+  // lower and upper half.
+  MLACHECK_DEVICE_FN void add_unit(int unit, std::int32_t left, float (&sum)[4]) {
     const unsigned g = lane_ / 4, t = lane_ % 4;
-    device::Accumulator dot[2][2];  // [tile of heads][16 keys]
+    const unsigned word = g % 2 * kHalfWords + g / 2 * kHeadWords + t;
+    float v[4] = {};
     MLACHECK_UNROLL
-    for (int i = 0; i < 2; ++i) MLACHECK_UNROLL
-    for (int m = 0; m < 2; ++m) dot[i][m].clear();
-    MLACHECK_UNROLL
-    for (int j = 0; j < kChunks; ++j) MLACHECK_UNROLL
     for (int i = 0; i < 2; ++i) {
-      const device::Words4 words =
-          queries_.words(head, g % 2, (g / 2 + 4 * i) * kHeadWords + 4 * j + t);
+      device::Accumulator dot[2];  // of 16 keys each
       MLACHECK_UNROLL
-      for (int step = 0; step < 2; ++step) {
-        device::FragmentB heads;
-        heads.set({{words.word[2 * step], words.word[2 * step + 1]}});
+      for (int m = 0; m < 2; ++m) dot[m].clear();
+      MLACHECK_UNROLL
+      for (int j = 0; j < kChunks; ++j) {
+        const device::Words4 words = device::load(
+            device::shared(s_.queries[read_ % kStages][unit][word + 4 * i * kHeadWords + 4 * j]));
         MLACHECK_UNROLL
-        for (int m = 0; m < 2; ++m)
-          device::mma_m16n8k16<E>(dot[i][m], keys_[m][2 * j + step], heads);
+        for (int step = 0; step < 2; ++step) {
+          device::FragmentB heads;
+          heads.set({{words.word[2 * step], words.word[2 * step + 1]}});
+          MLACHECK_UNROLL
+          for (int m = 0; m < 2; ++m)
+            device::mma_m16n8k16<E>(dot[m], keys_[m][2 * j + step], heads);
+        }
+      }
+      const device::Floats4 weights =
+          device::load(device::shared(s_.weights[read_ % kStages][t][unit]));
+      MLACHECK_UNROLL
+      for (int upper = 0; upper < 2; ++upper) {
+        const float weight = weights.value[i + 2 * upper];
+        // An absent head counts for nothing: a key's infinity times its zeros would be NaN.
+        const bool present = 4 * i + 8 * upper < left - static_cast<std::int32_t>(t);
+        MLACHECK_UNROLL
+        for (int k = 0; k < 4; ++k) {
+          const float r = device::maximum(dot[k / 2][k % 2 * 2 + upper], 0.0f);
+          const float next = i + upper == 0 ? device::multiply(weight, r)
+                                            : device::fused_multiply_add(weight, r, v[k]);
+          v[k] = present ? next : v[k];
+        }
       }
     }
-    // A key's Inf times the zeros of an absent head is NaN.
-    const std::int32_t mine = head + static_cast<std::int32_t>(t);
-    if (head + kUnitHeads > a_.heads) MLACHECK_UNROLL
-    for (int i = 0; i < 2; ++i) MLACHECK_UNROLL
-    for (int m = 0; m < 2; ++m) MLACHECK_UNROLL
-    for (int k = 0; k < 4; ++k)
-      if (mine + 4 * i + 8 * (k % 2) >= a_.heads) dot[i][m][k] = 0.0f;
-    float weight[4];
     MLACHECK_UNROLL
-    for (int h = 0; h < 4; ++h)
-      weight[h] = device::shuffle(weights, head % kStageHeads + t + 4 * h);
-    MLACHECK_UNROLL
-    for (int k = 0; k < 4; ++k) {
-      const int m = k / 2, at = k % 2 * 2;
-      float v = device::multiply(weight[0], device::maximum(dot[0][m][at], 0.0f));
-      v = device::fused_multiply_add(weight[2], device::maximum(dot[0][m][at + 1], 0.0f), v);
-      v = device::fused_multiply_add(weight[1], device::maximum(dot[1][m][at], 0.0f), v);
-      v = device::fused_multiply_add(weight[3], device::maximum(dot[1][m][at + 1], 0.0f), v);
-      sum[k] = device::add(sum[k], v);
-    }
+    for (int k = 0; k < 4; ++k) sum[k] = device::add(sum[k], v[k]);
   }
 
   MLACHECK_DEVICE_FN void write(std::uint32_t row, unsigned k, float score) const {
@@ -255,21 +222,36 @@ class IndexScores {
   IndexScoresShared& s_;
   unsigned warp_;
   unsigned lane_;
-  IndexQueries queries_;
-  unsigned odd_ = 0;           // which of shared.rows are the item's
+  unsigned read_ = 0;          // stages
   std::uint32_t my_key_ = 0;   // the warp's first
   std::uint32_t present_ = 0;  // which of its keys exist
-  float weights_ = 0;
   device::FragmentA keys_[2][2 * kChunks];
 };
 
+// The threads of a block, one on an SM: warps that hold keys, and a group of four of which one feeds
+// them. What registers the group gives, the others take.
+struct IndexScoresBlock {
+  static constexpr unsigned kThreads = (kMostIndexWarps + 4) * device::kWarpSize;
+  static constexpr unsigned kRegisters = 65'536 / kThreads / 8 * 8;  // of each thread at the start
+  static constexpr unsigned kOfKeys = 112, kOfQueries = 32;
+  static_assert(kMostIndexWarps * kOfKeys + 4 * kOfQueries <= (kMostIndexWarps + 4) * kRegisters,
+                "more than there are are waited for forever");
+};
+
 template <device::Element E>
-MLACHECK_KERNEL(kMostIndexWarps* device::kWarpSize, 2)
+MLACHECK_KERNEL(IndexScoresBlock::kThreads, 1)
 index_scores(const IndexScoresArguments arguments) {
   IndexScoresShared& shared = device::shared_memory<IndexScoresShared>();
   if (device::thread_index() == 0) initialise_barriers(shared, arguments.warps);
   device::sync_block();
-  IndexScores<E>(arguments, shared).run();
+  const unsigned warp = device::warp_index();
+  if (warp < kMostIndexWarps) {
+    device::take_registers<IndexScoresBlock::kOfKeys>();
+    if (warp < arguments.warps) IndexScores<E>(arguments, shared, warp).run();
+  } else {
+    device::give_registers<IndexScoresBlock::kOfQueries>();
+    if (warp == kMostIndexWarps) IndexQueries(arguments, shared).run();
+  }
 }
 
 }  // namespace mlacheck::kernels

@@ -11,8 +11,8 @@ namespace mlacheck::kernels {
 inline constexpr int kIndexDim = 128;
 inline constexpr unsigned kIndexRowBytes = kIndexDim * 2;  // a head of a query, or a key
 inline constexpr unsigned kKeysOfWarp = 32;
-inline constexpr std::uint32_t kMostItemRows = 32;  // a lane holds a row's range
-inline constexpr std::uint32_t kMostIndexWarps = 8;
+inline constexpr std::uint32_t kMostItemRows = 32;    // a lane holds a row's range
+inline constexpr std::uint32_t kMostIndexWarps = 16;  // that hold keys
 
 // What the index_scores kernel gets (the contract: cuda/include/mlacheck_kernel.h). An item is
 // item_rows rows of queries against the keys of a block: 32 for each of its warps.
@@ -40,7 +40,7 @@ struct IndexScoresArguments {
   std::int32_t heads;
   std::uint32_t key_count;
   std::uint32_t item_rows;     // 1 ... 32
-  std::uint32_t warps;         // of a block
+  std::uint32_t warps;         // of a block that hold keys; one more feeds them
   device::Divisor key_blocks;  // of a row
   std::uint32_t items;
 };
@@ -63,5 +63,35 @@ struct IndexItem {
     first_key = block * a.warps * kKeysOfWarp;
   }
 };
+
+// A row of queries, to the keys of an item.
+struct alignas(16) IndexRow {
+  std::uint32_t begin = 0, end = 0;  // of its keys
+  std::int32_t request = 0;
+
+  // Whether any of its keys are among `count` from `first` on.
+  MLACHECK_DEVICE_FN bool reaches(std::uint32_t first, std::uint32_t count) const {
+    const std::uint32_t from = begin > first ? begin : first;
+    const std::uint32_t to = end < first + count ? end : first + count;
+    return from < to;
+  }
+};
+
+// Row r of the item; past its last, a row without keys.
+MLACHECK_DEVICE_FN IndexRow index_row(const IndexScoresArguments& a, const IndexItem& item,
+                                      std::uint32_t r) {
+  IndexRow row;
+  if (r >= item.rows) return row;
+  const auto clamped = [&](std::int32_t key) {
+    const std::uint32_t k = key < 0 ? 0 : static_cast<std::uint32_t>(key);
+    return k < a.key_count ? k : a.key_count;
+  };
+  const std::uint32_t t = item.first_row + r;
+  row.end = a.key_count;
+  if (a.key_begin != nullptr) row.begin = clamped(device::load_constant(a.key_begin + t));
+  if (a.key_end != nullptr) row.end = clamped(device::load_constant(a.key_end + t));
+  if (a.request != nullptr) row.request = device::load_constant(a.request + t);
+  return row;
+}
 
 }  // namespace mlacheck::kernels

@@ -10,7 +10,7 @@ void launch_index_scores(device::Stream& stream, const IndexScoresPlan& plan,
                          const IndexScoresArguments& arguments) {
   device::LaunchShape shape;
   shape.blocks = plan.blocks;
-  shape.threads = plan.warps * device::kWarpSize;
+  shape.threads = IndexScoresBlock::kThreads;
   shape.shared_bytes = sizeof(IndexScoresShared);
   device::launch(stream, index_scores<E>, shape, arguments, "index_scores");
 }

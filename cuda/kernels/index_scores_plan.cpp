@@ -39,7 +39,7 @@ std::string refusal(const mlacheck_index_scores_problem& p) {
   // As many items as the largest plan makes.
   if (divide_up(p.key_count, kMostIndexWarps * kKeysOfWarp) * divide_up(p.tokens, kMostItemRows) >
       kInt32Max)
-    return says("tokens", p.tokens, "tokens / 32 x key_count / 256 below 2^31");
+    return says("tokens", p.tokens, "tokens / 32 x key_count / 512 below 2^31");
   return keys_refusal(p);
 }
 
@@ -48,7 +48,7 @@ IndexScoresPlan make_plan(const mlacheck_index_scores_problem& p, unsigned multi
   if (p.tokens == 0 || p.key_count == 0) return plan;
   // Many rows share a load of the keys; fewer where the chip would be left idle. Fewer warps a block
   // where the last rows and keys do not fill it either.
-  const std::int64_t blocks = 2 * std::int64_t{multiprocessors};
+  const std::int64_t blocks = multiprocessors;
   const auto items = [&](std::int64_t rows, std::int64_t warps) {
     return divide_up(p.tokens, rows) * divide_up(p.key_count, warps * kKeysOfWarp);
   };

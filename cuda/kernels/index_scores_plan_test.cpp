@@ -75,7 +75,7 @@ TEST(IndexScoresPlan, FillsTheChipWhereItCan) {
   EXPECT_EQ(make_plan(problem(1, 4096), 132).items, 128u);  // a warp each
   EXPECT_EQ(make_plan(problem(1, 131'072), 132).warps, kMostIndexWarps);
   EXPECT_EQ(make_plan(problem(32'768, 32'768), 132).item_rows, kMostItemRows);
-  EXPECT_EQ(make_plan(problem(70'000, 1'048'576), 132).items, 2188u * 4096);
+  EXPECT_EQ(make_plan(problem(70'000, 1'048'576), 132).items, 2188u * 2048);
 }
 
 TEST(IndexScoresPlan, OfNothingIsEmpty) {

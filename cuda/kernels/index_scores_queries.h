@@ -1,7 +1,9 @@
 #pragma once
 
 #include "cuda/device/barrier.h"
+#include "cuda/device/thread.h"
 #include "cuda/kernels/index_scores_arguments.h"
+#include "cuda/kernels/ring_position.h"
 
 namespace mlacheck::kernels {
 
@@ -10,23 +12,18 @@ namespace mlacheck::kernels {
 inline constexpr int kUnitHeads = 16;
 inline constexpr int kStageHeads = 2 * kUnitHeads;
 inline constexpr unsigned kHeadWords = kIndexRowBytes / sizeof(device::Words4);
+inline constexpr unsigned kHalfWords = 8 * kHeadWords + 4;
 static_assert(8 * kIndexRowBytes <= device::kZeroBytes);
 
-// What a warp knows of a row of its item.
-struct alignas(16) IndexRow {
-  std::uint32_t begin, end;  // of the row's keys
-  std::int32_t request;
-  std::uint32_t reaches;  // keys of the block: bit 0; the warp's: bit 1
-};
-
 struct IndexScoresShared {
-  static constexpr unsigned kStages = 4;
-  device::Words4 queries[kStages][2][2][8 * kHeadWords + 4];  // unit, half: 33,792 bytes
-  IndexRow rows[2][kMostIndexWarps][kMostItemRows];           // of an item and the next: 8,192
+  static constexpr unsigned kStages = 8;
+  device::Words4 queries[kStages][2][2 * kHalfWords];  // of each unit: 67,584 bytes
+  device::Floats4 weights[kStages][4][2];              // [t][unit]: of heads t + 4 i
+  IndexRow rows[kMostIndexWarps][kMostItemRows];       // of each warp's item: 8,192
   device::Barrier arrived[kStages];
   device::Barrier consumed[kStages];
 };
-static_assert(2 * (sizeof(IndexScoresShared) + 1024) <= 102'400);  // two blocks on an SM of SM120
+static_assert(sizeof(IndexScoresShared) <= device::kSharedMemoryLimit);
 
 MLACHECK_DEVICE_FN void initialise_barriers(IndexScoresShared& s, unsigned warps) {
   MLACHECK_UNROLL
@@ -37,100 +34,72 @@ MLACHECK_DEVICE_FN void initialise_barriers(IndexScoresShared& s, unsigned warps
   device::publish_barriers();
 }
 
-// The ring through which a block's warps see the queries of its items: the rows of an item that have
-// keys in its block, two units of heads a stage. The warps, a power of two, take turns at filling a
-// stage, up to the end of the next item: a copy that waits behind the loads of keys comes late. Heads
-// past the last are zeros.
+// The warp that feeds the others: it copies the queries of the block's items into the ring, 32 heads a
+// stage with their weights, of the rows that have keys in the item's block. It runs ahead of them into the next items, or
+// its copies would wait behind their loads of keys. Heads past the last are zeros.
 class IndexQueries {
   using S = IndexScoresShared;
-  // Stages ahead of the one in use. A stage is filled two after it was last used, or the warps would
-  // wait for the slowest at each.
-  static constexpr unsigned kAhead = S::kStages - 2;
 
  public:
-  MLACHECK_DEVICE_FN IndexQueries(const IndexScoresArguments& arguments, S& shared, unsigned warp,
-                                  unsigned lane)
-      : a_(arguments), s_(shared), warp_(warp), lane_(lane) {}
+  MLACHECK_DEVICE_FN IndexQueries(const IndexScoresArguments& arguments, S& shared)
+      : a_(arguments), s_(shared), lane_(device::lane_index()) {}
 
-  // What comes next: of the rows from first_row on those in `active`. Called at the start of the item
-  // before.
-  MLACHECK_DEVICE_FN void add(std::uint32_t first_row, std::uint32_t active) {
-    if (active_ == 0) advance();
-    next_row_ = first_row;
-    next_active_ = active;
-  }
-  // Fills stages ahead of the one in use.
-  MLACHECK_DEVICE_FN void fill_ahead() {
+  MLACHECK_DEVICE_FN void run() {
     MLACHECK_ROLLED
-    while ((active_ | next_active_) != 0 && written_ <= read_ + kAhead) fill_next();
-  }
-
-  // The next stage: 32 heads of a row, in order, or its last.
-  MLACHECK_DEVICE_FN void acquire() {
-    fill_ahead();
-    device::wait(device::shared(s_.arrived[read_ % S::kStages]), read_ / S::kStages % 2);
-  }
-  // 16 bytes of a head of the stage in use: of the unit from `first` on, in the half, the word.
-  MLACHECK_DEVICE_FN device::Words4 words(std::int32_t first, unsigned half, unsigned word) const {
-    return device::load(device::shared(
-        s_.queries[read_ % S::kStages][first % kStageHeads == 0 ? 0 : 1][half][word]));
-  }
-  MLACHECK_DEVICE_FN void release() {
-    device::arrive_warp(device::shared(s_.consumed[read_ % S::kStages]));
-    ++read_;
+    for (std::uint32_t i = device::block_index(); i < a_.items; i += device::grid_blocks()) {
+      const IndexItem item(a_, i);
+      const IndexRow mine = index_row(a_, item, lane_);
+      const std::uint32_t active =
+          device::ballot(mine.reaches(item.first_key, a_.warps * kKeysOfWarp));
+      MLACHECK_ROLLED
+      for (std::uint32_t r = 0; r < item.rows; ++r) {
+        if ((active >> r & 1) == 0) continue;
+        MLACHECK_ROLLED
+        for (std::int32_t head = 0; head < a_.heads; head += kStageHeads)
+          fill(item.first_row + r, head);
+      }
+    }
   }
 
  private:
-  MLACHECK_DEVICE_FN void advance() {
-    row_ = next_row_;
-    active_ = next_active_;
-    next_active_ = 0;
-  }
-
-  MLACHECK_DEVICE_FN void fill_next() {
-    if (active_ == 0) advance();
-    MLACHECK_ROLLED
-    for (; (active_ & 1) == 0; active_ >>= 1) ++row_;
-    if ((written_ & (a_.warps - 1)) == warp_) fill();
-    ++written_;
-    head_ += kStageHeads;
-    if (head_ < a_.heads) return;
-    head_ = 0;
-    active_ &= ~1u;
-  }
-
-  MLACHECK_DEVICE_FN void fill() {
-    const unsigned place = written_ % S::kStages;
-    device::wait(device::shared(s_.consumed[place]), written_ / S::kStages % 2 ^ 1);
+  MLACHECK_DEVICE_FN void fill(std::uint32_t row, std::int32_t stage_head) {
+    const std::int32_t own = stage_head + static_cast<std::int32_t>(lane_);
+    const float weight =
+        own < a_.heads ? device::load_constant(a_.weights + std::int64_t{row} * a_.heads + own)
+                       : 0.0f;
+    const unsigned place = write_.place;
     const device::SharedPointer<device::Barrier> arrived = device::shared(s_.arrived[place]);
-    const unsigned heads = a_.heads - head_ > kUnitHeads ? kStageHeads : kUnitHeads;
-    device::arrive_warp_expecting(arrived, heads * kIndexRowBytes);
+    device::wait(device::shared(s_.consumed[place]), write_.parity ^ 1);
     const unsigned piece = a_.piece_heads, first = lane_ * piece;
-    if (first >= heads) return;
-    const device::SharedPointer<std::byte> to =
-        device::shared(s_.queries[place][first / 16][first / 8 % 2][first % 8 * kHeadWords])
-            .as<std::byte>();
-    const std::int32_t head = head_ + static_cast<std::int32_t>(first), left = a_.heads - head;
-    const unsigned present = left <= 0                                 ? 0
-                             : left < static_cast<std::int32_t>(piece) ? static_cast<unsigned>(left)
-                                                                       : piece;
-    if (present > 0)
-      device::copy_bulk(to, a_.q + row_ * a_.q_token_stride + head * a_.q_head_stride,
-                        present * kIndexRowBytes, arrived);
-    if (present < piece)
-      device::copy_bulk(to + present * kIndexRowBytes, device::zeros(),
-                        (piece - present) * kIndexRowBytes, arrived);
+    if (first < kStageHeads) {
+      const device::SharedPointer<std::byte> to =
+          device::shared(
+              s_.queries[place][first / 16][first / 8 % 2 * kHalfWords + first % 8 * kHeadWords])
+              .as<std::byte>();
+      const std::int32_t head = stage_head + static_cast<std::int32_t>(first);
+      const std::int32_t left = a_.heads - head;
+      const unsigned present = left <= 0 ? 0
+                               : left < static_cast<std::int32_t>(piece)
+                                   ? static_cast<unsigned>(left)
+                                   : piece;
+      if (present > 0)
+        device::copy_bulk(to, a_.q + row * a_.q_token_stride + head * a_.q_head_stride,
+                          present * kIndexRowBytes, arrived);
+      if (present < piece)
+        device::copy_bulk(to + present * kIndexRowBytes, device::zeros(),
+                          (piece - present) * kIndexRowBytes, arrived);
+    }
+    device::store(device::shared(s_.weights[place][lane_ % 4][lane_ / 16].value[lane_ / 4 % 4]),
+                  weight);
+    device::sync_warp();
+    device::arrive_warp_expecting(arrived, kStageHeads * kIndexRowBytes);
+    write_.advance();
   }
 
   const IndexScoresArguments& a_;
   S& s_;
-  unsigned warp_;
   unsigned lane_;
-  unsigned read_ = 0, written_ = 0;               // stages
-  std::uint32_t row_ = 0;                         // of the next stage
-  std::uint32_t active_ = 0;                      // bit i: row_ + i is to come
-  std::uint32_t next_row_ = 0, next_active_ = 0;  // of the item after
-  std::int32_t head_ = 0;                         // of the next stage, its first
+  RingPosition<S::kStages> write_;
 };
 
 }  // namespace mlacheck::kernels
