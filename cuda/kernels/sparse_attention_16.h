@@ -26,7 +26,8 @@ sparse_attention_16(const SparseAttentionArguments arguments) {
   K::Shared& shared = device::shared_memory<K::Shared>();
   if (device::thread_index() == 0) K::initialise_barriers(shared);
   device::sync_block();
-  device::let_next_kernel_start();
+  device::wait_for_previous_kernel();
+  device::let_next_kernel_start();  // combine: it reads this kernel's inputs before it waits
   const unsigned warp = device::warp_index();
   if (warp < K::kScoreWarps)
     Scores16<E>(arguments, shared, warp).run();

@@ -90,7 +90,8 @@ class Out64 {
     const std::int32_t head = static_cast<std::int32_t>(item.group) * K::kHeads + row;
     if (head >= a_.heads) return;
     const float factor = device::load(device::shared(s_.sum[row]));
-    const std::int64_t at = out_at(a_, item.token, head, static_cast<std::int32_t>(warp_ * 64 + lane % 4 * 2));
+    const std::int64_t at =
+        out_at(a_, item.token, head, static_cast<std::int32_t>(warp_ * 64 + lane % 4 * 2));
     MLACHECK_UNROLL
     for (int n = 0; n < 8; ++n)
       write_out<E, kF32>(a_, at + n * 8, normalised(out_[g][n][kFirst], factor),

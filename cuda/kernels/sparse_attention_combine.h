@@ -130,6 +130,7 @@ sparse_attention_combine(const SparseAttentionArguments arguments) {
   CombineHeads<kGroupHeads> heads(a, s, row, head_tile * K::kHeads, chunks);
 
   device::wait_for_previous_kernel();
+  device::let_next_kernel_start();
   heads.load();
   MLACHECK_ROLLED
   for (std::int32_t part = block / kHeadTiles; part < K::kParts; part += a.combine_blocks) {

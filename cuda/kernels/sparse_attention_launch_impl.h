@@ -15,6 +15,7 @@ void launch_sparse_attention(device::Stream& stream, const SparseAttentionPlan& 
   shape.blocks = plan.blocks;
   shape.threads = Kernel::kThreads;
   shape.shared_bytes = sizeof(typename Kernel::Shared);
+  shape.may_start_early = true;
   if constexpr (GroupHeads == 16)
     device::launch(stream, sparse_attention_16<E>, shape, arguments, "sparse_attention_16");
   else
@@ -25,7 +26,6 @@ void launch_sparse_attention(device::Stream& stream, const SparseAttentionPlan& 
       static_cast<unsigned>(plan.combine_blocks * (GroupHeads / SparseAttentionCombine::kHeads));
   shape.threads = SparseAttentionCombine::kThreads;
   shape.shared_bytes = sizeof(SparseAttentionCombine::Shared);
-  shape.may_start_early = true;
   device::launch(stream, sparse_attention_combine<E, GroupHeads>, shape, arguments,
                  "sparse_attention_combine");
 }

@@ -34,11 +34,14 @@ SparseAttentionPlan plan_for(const Attention& attention, int group_heads, bool s
   return plan;
 }
 
-Outcome run(int group_heads, bool split, std::vector<Mutation> mutations, bool list_call_sites) {
+Outcome run(int group_heads, bool split, std::vector<Mutation> mutations, bool list_call_sites,
+            int launches = 1) {
   emulator::SessionOptions options;
   options.mutations = std::move(mutations);
   options.list_call_sites = list_call_sites;
-  const Attention attention = problem_for(group_heads);
+  Attention attention = problem_for(group_heads);
+  // What waits for the kernel before must have one.
+  attention.launches = launches;
   return attention.run(plan_for(attention, group_heads, split), options);
 }
 
@@ -78,14 +81,18 @@ TEST_P(Mutants, AreNoticed) {
   EXPECT_TRUE(seen.contains(Primitive::wait) && seen.contains(Primitive::initialise) &&
               seen.contains(Primitive::copy_bulk) && seen.contains(Primitive::sync_block) &&
               seen.contains(Primitive::wait_for_previous_kernel));
-  for (const CallSite& site : sites)
+  for (const CallSite& site : sites) {
+    const int launches = site.primitive == Primitive::wait_for_previous_kernel ? 2 : 1;
     for (const std::int32_t amount : amounts(site.primitive)) {
       bool noticed = false;
       for (const bool split : {false, true})
-        noticed = noticed || !run(group_heads, split, {{site, amount}}, false).reports.empty();
+        noticed =
+            noticed || !run(group_heads, split, {{site, amount}}, false, launches).reports.empty();
       EXPECT_TRUE(noticed) << place_of(site)
                            << (amount == 0 ? " left out" : " changed by " + std::to_string(amount));
     }
+  }
+  ASSERT_TRUE(run(group_heads, true, {}, false, 2).reports.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, Mutants, ::testing::Values(16, 64),
