@@ -14,8 +14,7 @@ namespace mlacheck::kernels {
 // same result. Scores are ranked with their index below them, so that no two are equal: a plateau of
 // zeros is sampled, cut and selected as anything else is.
 //
-// The order in which candidates enter the list depends on the schedule; the selected set does not,
-// and it is written by counting.
+// Candidates are listed by ascending index, and so are written: no order of threads shows anywhere.
 //
 //   top_k_rows     a block a row, for as many rows as there are multiprocessors, and for short ones
 //   top_k_slices   many blocks a row: each samples the row, and lists the candidates of its slice
@@ -29,16 +28,22 @@ MLACHECK_KERNEL(TopK::kThreads, 1)
 top_k_rows(const TopKArguments arguments) {
   const TopKArguments& a = arguments;
   TopK::Shared& shared = device::shared_memory<TopK::Shared>();
+  TopK::Scratch& s = shared.scratch;
   const std::uint32_t number = device::block_index();
   std::int32_t* selected = a.selected + std::int64_t{number} * a.k;
-  clear(shared.scratch);
+  device::let_next_kernel_start();
+  clear(s);
+  device::wait_for_previous_kernel();
   const TopKRow row(a, number);
   if (row.length <= a.k) return write_all(row, a.k, selected);
   device::sync_block();
-  const Rank guess = guess_threshold<Rules>(shared.scratch, row, a.k);
-  collect<Rules>(shared.scratch, row, 0, row.vectors, guess, KeepInShared{shared});
+  const SharedList list{shared};
+  const TopKTile tile = row.load_tile(0, row.vectors);  // on its way meanwhile
+  const Rank guess = guess_threshold<Rules>(s, row, a.k);
+  const std::uint32_t candidates = collect<Rules>(s, row, tile, 0, row.vectors, guess, list);
   device::sync_block();
-  finish<Rules>(a, shared, row, selected);
+  if (is_wrong(a, candidates)) return select_exactly<Rules>(a, shared, row, selected);
+  select_candidates<Rules>(a, s, row, list.held<Rules>(candidates), candidates, selected);
 }
 
 template <class Rules>
@@ -49,22 +54,54 @@ top_k_slices(const TopKArguments arguments) {
   const std::uint32_t number = device::block_index(), slice = device::block_index_y();
   device::let_next_kernel_start();
   clear(s);
+  device::wait_for_previous_kernel();
   const TopKRow row(a, number);
   if (row.length <= a.k) return;
   device::sync_block();
-  const Rank guess = guess_threshold<Rules>(s, row, a.k);
   const std::uint32_t vectors = a.slices.quotient(row.vectors + a.slices.divisor() - 1);
   const std::uint32_t begin = slice * vectors;
+  const std::uint32_t end = begin + vectors < row.vectors ? begin + vectors : row.vectors;
   const std::int64_t list = std::int64_t{number} * a.slices.divisor() + slice;
   Candidate* candidates = a.candidates + list * TopK::kCapacity;
-  if (begin < row.vectors)
-    collect<Rules>(s, row, begin, begin + vectors < row.vectors ? begin + vectors : row.vectors,
-                   guess, [&](std::uint32_t slot, float score, std::uint32_t place) {
-                     device::store(candidates + slot, {std::bit_cast<std::uint32_t>(score), place});
-                   });
-  device::sync_block();
-  if (device::thread_index() == 0)
-    device::store(a.collected + list, device::load(device::shared(s.candidates)));
+  const TopKTile tile = row.load_tile(begin, end);  // on its way meanwhile
+  const Rank guess = guess_threshold<Rules>(s, row, a.k);
+  const std::uint32_t collected = collect<Rules>(
+      s, row, tile, begin, end, guess, [&](std::uint32_t i, float score, std::uint32_t place) {
+        device::store(candidates + i, {std::bit_cast<std::uint32_t>(score), place});
+      });
+  if (device::thread_index() == 0) device::store(a.collected + list, collected);
+}
+
+// The thread's part of the candidates, in the order of the slices.
+template <class Rules>
+MLACHECK_DEVICE_FN HeldRanks held_of_lists(TopK::Scratch& s, const Candidate* lists,
+                                           std::uint32_t candidates) {
+  HeldRanks held;
+  const std::uint32_t first = device::thread_index() * TopK::kPerThread;
+  if (first >= candidates) return held;
+  std::uint32_t slice = 0;  // the first that ends past it
+  MLACHECK_UNROLL
+  for (std::uint32_t step = TopK::kMostSlices / 2; step > 0; step /= 2)
+    if (device::load(device::shared(s.ends[slice + step - 1])) <= first) slice += step;
+  std::uint32_t begin = slice == 0 ? 0 : device::load(device::shared(s.ends[slice - 1]));
+  std::uint32_t end = device::load(device::shared(s.ends[slice]));
+  Candidate candidate[TopK::kPerThread] = {};
+  MLACHECK_UNROLL
+  for (unsigned j = 0; j < TopK::kPerThread; ++j) {
+    const std::uint32_t i = first + j;
+    if (i >= candidates) continue;
+    while (i >= end) {
+      begin = end;
+      end = device::load(device::shared(s.ends[++slice]));
+    }
+    candidate[j] = device::load(lists + slice * TopK::kCapacity + (i - begin));
+  }
+  MLACHECK_UNROLL
+  for (unsigned j = 0; j < TopK::kPerThread; ++j)
+    if (first + j < candidates)
+      held.rank[j] =
+          rank_of<Rules>(std::bit_cast<float>(candidate[j].word[0]), candidate[j].word[1]);
+  return held;
 }
 
 template <class Rules>
@@ -74,42 +111,24 @@ top_k_merge(const TopKArguments arguments) {
   TopK::Shared& shared = device::shared_memory<TopK::Shared>();
   TopK::Scratch& s = shared.scratch;
   const std::uint32_t number = device::block_index(), slices = a.slices.divisor();
-  const unsigned lane = device::lane_index(), warp = device::warp_index();
+  const unsigned lane = device::lane_index();
   std::int32_t* selected = a.selected + std::int64_t{number} * a.k;
+  device::let_next_kernel_start();
   clear(s);
+  device::wait_for_previous_kernel();
   const TopKRow row(a, number);
   if (row.length <= a.k) return write_all(row, a.k, selected);
-  device::wait_for_previous_kernel();
 
   const std::int64_t lists = std::int64_t{number} * slices;
-  const std::uint32_t own = lane < slices ? device::load(a.collected + lists + lane) : 0;
-  const std::uint32_t end = sum_to_lane(own);
-  const std::uint32_t total = device::shuffle(end, device::kWarpSize - 1);
-  const std::uint32_t count = device::shuffle(own, warp);
-  const std::uint32_t begin = device::shuffle(end, warp) - count;
-  if (device::thread_index() == 0) device::store(device::shared(s.candidates), total);
-  if (total <= TopK::kCapacity) {
-    const Candidate* candidates = a.candidates + (lists + warp) * TopK::kCapacity;
-    constexpr unsigned kAhead = 8;  // that a lane loads at once
-    MLACHECK_ROLLED
-    for (std::uint32_t from = lane; from < count; from += kAhead * device::kWarpSize) {
-      Candidate candidate[kAhead] = {};
-      MLACHECK_UNROLL
-      for (unsigned i = 0; i < kAhead; ++i)
-        if (from + i * device::kWarpSize < count)
-          candidate[i] = device::load(candidates + from + i * device::kWarpSize);
-      MLACHECK_UNROLL
-      for (unsigned i = 0; i < kAhead; ++i) {
-        const std::uint32_t at = from + i * device::kWarpSize;
-        if (at >= count) continue;
-        device::store(device::shared(shared.score[begin + at]),
-                      std::bit_cast<float>(candidate[i].word[0]));
-        device::store(device::shared(shared.place[begin + at]), candidate[i].word[1]);
-      }
-    }
-  }
+  const std::uint32_t end =
+      device::sum_to_lane(lane < slices ? device::load(a.collected + lists + lane) : 0);
+  const std::uint32_t candidates = device::shuffle(end, device::kWarpSize - 1);
+  if (device::warp_index() == 0) device::store(device::shared(s.ends[lane]), end);
   device::sync_block();
-  finish<Rules>(a, shared, row, selected);
+  if (is_wrong(a, candidates)) return select_exactly<Rules>(a, shared, row, selected);
+  const HeldRanks held =
+      held_of_lists<Rules>(s, a.candidates + lists * TopK::kCapacity, candidates);
+  select_candidates<Rules>(a, s, row, held, candidates, selected);
 }
 
 }  // namespace mlacheck::kernels

@@ -13,7 +13,7 @@ struct TopK {
   static constexpr unsigned kThreads = 1024;
   static constexpr unsigned kWarps = kThreads / device::kWarpSize;
   static constexpr std::uint32_t kCapacity = 8192;  // candidates that a block can choose from
-  static constexpr int kPerThread = kCapacity / kThreads;
+  static constexpr std::uint32_t kPerThread = kCapacity / kThreads;
   // Twice as many candidates fit: room for a guess to be wrong.
   static constexpr std::uint32_t kMostSelected = kCapacity / 2;
   static constexpr std::uint32_t kMostSlices = 32;  // of a row: a warp gathers each
@@ -23,17 +23,22 @@ struct TopK {
   static_assert(kBins % kThreads == 0 && kPerThread % 4 == 0);
 
   struct Scratch {
-    std::uint32_t bins[kBins];  // all 0 between their uses
-    std::uint32_t totals[kWarps];
+    std::uint32_t bins[kBins];               // all 0 between their uses
+    std::uint32_t totals[2][kWarps];         // of warps; two, to be used in turn
     std::uint32_t digit, remaining, in_bin;  // what find_bin found
-    std::uint32_t candidates;                // that have reached the threshold
     std::uint32_t largest, largest_inverse;  // of the candidates' keys, and of ~key
+    std::uint32_t ends[kMostSlices];         // of the slices' candidates, among all
   };
+  // Candidates by ascending place. A thread takes kPerThread of them together, so these are kept
+  // apart, lest all threads meet in one bank: number i is at home(i).
   struct Shared {
     Scratch scratch;
     float score[kCapacity];
     std::uint32_t place[kCapacity];
   };
+  static MLACHECK_DEVICE_FN std::uint32_t home(std::uint32_t i) {
+    return i % kPerThread * kThreads + i / kPerThread;
+  }
   static_assert(sizeof(Shared) <= device::kSharedMemoryLimit);
 };
 

@@ -11,6 +11,7 @@ void launch_top_k(device::Stream& stream, const TopKPlan& plan, const TopKArgume
   shape.blocks = plan.rows;
   shape.threads = TopK::kThreads;
   shape.shared_bytes = sizeof(TopK::Shared);
+  shape.may_start_early = true;
   if (plan.slices == 1) {
     device::launch(stream, top_k_rows<Rules>, shape, arguments, "top_k_rows");
     return;
@@ -19,7 +20,6 @@ void launch_top_k(device::Stream& stream, const TopKPlan& plan, const TopKArgume
   slices.blocks_y = plan.slices;
   slices.shared_bytes = sizeof(TopK::Scratch);
   device::launch(stream, top_k_slices<Rules>, slices, arguments, "top_k_slices");
-  shape.may_start_early = true;
   device::launch(stream, top_k_merge<Rules>, shape, arguments, "top_k_merge");
 }
 

@@ -24,6 +24,7 @@ Selecting problem() {
   selecting.fill_row(2, scores_that_mislead(kColumns, 3, true));
   selecting.fill_row(3, scores_of(Scores::few_above_zeros, kColumns, 4));
   selecting.end[0] = 2'000;
+  selecting.calls = 2;
   return selecting;
 }
 

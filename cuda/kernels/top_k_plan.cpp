@@ -7,9 +7,10 @@ namespace {
 
 constexpr std::int64_t kMostCount = 0x7fffffff;
 
-// A slice holds at least as many scores; a row below twice that is one block's.
+// A slice has at least so many scores; a row below kLeastSliced is one block's, which takes it sooner
+// than two kernels do.
 constexpr std::int64_t kLeastSlice = 4096;
-constexpr std::int64_t kLeastSliced = 16'384;
+constexpr std::int64_t kLeastSliced = 32'768;
 
 std::string says(const char* name, std::int64_t value, const std::string& allowed) {
   return std::string(name) + " " + std::to_string(value) + ": " + allowed;

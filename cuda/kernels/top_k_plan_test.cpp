@@ -19,7 +19,7 @@ mlacheck_top_k_problem problem(std::int64_t rows, std::int64_t columns, std::int
 TEST(TopKPlan, SharesRowsAmongTheMultiprocessorsThatTheyLeaveIdle) {
   for (const unsigned multiprocessors : {1u, 48u, 132u, 188u})
     for (const std::int64_t rows : {1, 3, 64, 131, 132, 200, 70'000})
-      for (const std::int64_t columns : {0, 1, 16'383, 16'384, 131'072, 1 << 20, 0x7fffffff}) {
+      for (const std::int64_t columns : {0, 1, 32'767, 32'768, 131'072, 1 << 20, 0x7fffffff}) {
         const mlacheck_top_k_problem p = problem(rows, columns, 2048);
         ASSERT_EQ(refusal(p), "");
         const TopKPlan plan = make_plan(p, multiprocessors);
@@ -28,7 +28,7 @@ TEST(TopKPlan, SharesRowsAmongTheMultiprocessorsThatTheyLeaveIdle) {
         EXPECT_GE(plan.slices, 1u);
         EXPECT_LE(plan.slices, TopK::kMostSlices);
         EXPECT_TRUE(plan.slices == 1 || rows * plan.slices <= multiprocessors);
-        EXPECT_TRUE(plan.slices == 1 || columns >= 16'384);
+        EXPECT_TRUE(plan.slices == 1 || columns >= 32'768);
         EXPECT_LE(workspace_bytes(plan), std::uint64_t{multiprocessors} << 17);
       }
   EXPECT_EQ(make_plan(problem(1, 131'072, 2048), 132).slices, 32u);

@@ -5,15 +5,18 @@
 
 namespace mlacheck::kernels {
 
-// Vectors of a row that a thread looks at together: one in every kThreads.
+// Vectors of a row that a thread looks at together, one of each 32 that its warp does.
 struct TopKTile {
   static constexpr unsigned kVectors = 4;
+  static constexpr unsigned kOfBlock = kVectors * TopK::kThreads;
 
   device::Floats4 x[kVectors];
   std::uint32_t first;  // the number of x[0]
   unsigned valid;       // bit 4 u + i: score i of x[u] stands in the range
 
-  MLACHECK_DEVICE_FN std::uint32_t number(unsigned u) const { return first + u * TopK::kThreads; }
+  MLACHECK_DEVICE_FN std::uint32_t number(unsigned u) const {
+    return first + u * device::kWarpSize;
+  }
 };
 
 // A row's range of scores, as vectors of four that are 16-byte aligned; the first and the last may
@@ -46,9 +49,8 @@ struct TopKRow {
     return device::load_constant(origin + before + place);
   }
 
-  // Calls visit(tile) for tiles of the vectors [begin, end), whole warps together.
-  template <class Visit>
-  MLACHECK_DEVICE_FN void each_tile(std::uint32_t begin, std::uint32_t end, Visit visit) const;
+  // Of vectors [from, from + kOfBlock) below `end`; none where there are none.
+  MLACHECK_DEVICE_FN TopKTile load_tile(std::uint32_t from, std::uint32_t end) const;
 
  private:
   static MLACHECK_DEVICE_FN std::int32_t load_bound(const std::int32_t* bounds, std::uint32_t row) {
@@ -60,44 +62,40 @@ struct TopKRow {
   }
 };
 
-template <class Visit>
-MLACHECK_DEVICE_FN void TopKRow::each_tile(std::uint32_t begin, std::uint32_t end,
-                                           Visit visit) const {
-  constexpr unsigned kTile = TopKTile::kVectors * TopK::kThreads;
+MLACHECK_DEVICE_FN TopKTile TopKRow::load_tile(std::uint32_t from, std::uint32_t end) const {
   const std::uint32_t last = vectors - 1;
-  MLACHECK_ROLLED
-  for (std::uint32_t from = begin; from < end; from += kTile) {
-    TopKTile tile;
-    tile.first = from + device::thread_index();
-    if (from > 0 && from + kTile <= (end < last ? end : last)) {
-      tile.valid = ~0u >> (32 - 4 * TopKTile::kVectors);
-      MLACHECK_UNROLL
-      for (unsigned u = 0; u < TopKTile::kVectors; ++u) tile.x[u] = load(tile.number(u));
-    } else {
-      tile.valid = 0;
-      MLACHECK_UNROLL
-      for (unsigned u = 0; u < TopKTile::kVectors; ++u) {
-        const std::uint32_t number = tile.number(u);
-        tile.x[u] = {};
-        if (number == 0 || number >= last || number >= end) continue;
-        tile.x[u] = load(number);
-        tile.valid |= 15u << 4 * u;
-      }
-      // The row's first vector and its last, of which some scores may stand outside.
-      MLACHECK_UNROLL
-      for (unsigned u = 0; u < TopKTile::kVectors; ++u) {
-        const std::uint32_t number = tile.number(u);
-        if ((number != 0 && number != last) || number >= end) continue;
-        MLACHECK_UNROLL
-        for (unsigned i = 0; i < 4; ++i) {
-          if (place(number) + i >= length) continue;
-          tile.x[u].value[i] = load_one(place(number) + i);
-          tile.valid |= 1u << (4 * u + i);
-        }
-      }
-    }
-    visit(tile);
+  TopKTile tile;
+  const unsigned thread = device::thread_index();
+  tile.first = from + thread / device::kWarpSize * TopKTile::kVectors * device::kWarpSize +
+               thread % device::kWarpSize;
+  if (from > 0 && from + TopKTile::kOfBlock <= (end < last ? end : last)) {
+    tile.valid = ~0u >> (32 - 4 * TopKTile::kVectors);
+    MLACHECK_UNROLL
+    for (unsigned u = 0; u < TopKTile::kVectors; ++u) tile.x[u] = load(tile.number(u));
+    return tile;
   }
+  tile.valid = 0;
+  MLACHECK_UNROLL
+  for (unsigned u = 0; u < TopKTile::kVectors; ++u) {
+    const std::uint32_t number = tile.number(u);
+    tile.x[u] = {};
+    if (number == 0 || number >= last || number >= end) continue;
+    tile.x[u] = load(number);
+    tile.valid |= 15u << 4 * u;
+  }
+  // The row's first vector and its last, of which some scores may stand outside.
+  MLACHECK_UNROLL
+  for (unsigned u = 0; u < TopKTile::kVectors; ++u) {
+    const std::uint32_t number = tile.number(u);
+    if ((number != 0 && number != last) || number >= end) continue;
+    MLACHECK_UNROLL
+    for (unsigned i = 0; i < 4; ++i) {
+      if (place(number) + i >= length) continue;
+      tile.x[u].value[i] = load_one(place(number) + i);
+      tile.valid |= 1u << (4 * u + i);
+    }
+  }
+  return tile;
 }
 
 }  // namespace mlacheck::kernels
