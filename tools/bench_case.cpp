@@ -28,9 +28,7 @@ struct Reads {
 };
 
 Reads reads_of(const SparseAttentionRecipe& r, std::int64_t tokens) {
-  const std::int64_t row = r.kv == KvFormat::record656 ? kv_record_656::kBytes
-                           : r.kv == KvFormat::f32     ? r.qk_dim * 4
-                                                       : r.qk_dim * 2;
+  const std::int64_t row = detail::row_bytes(r);
   return {tokens * (r.topk * row + r.heads * r.qk_dim * bytes_of(r.q_dtype)), r.slots * row};
 }
 Reads reads_of(const IndexScoresRecipe& r, std::int64_t tokens) {
@@ -62,6 +60,7 @@ void require_work(const Recipe& recipe) {
     throw std::invalid_argument(fmt::format("bench: '{}': {}", minimal(recipe), why));
   };
   if (std::holds_alternative<LayerRecipe>(recipe)) refuse("times single operators, not op=layer");
+  if (std::visit([](const auto& r) { return r.tokens; }, recipe) == 0) refuse("t of at least 1");
   if (const auto* r = std::get_if<SparseAttentionRecipe>(&recipe))
     if (r->topk == 0 || r->slots == 0) refuse("k and n of at least 1");
   if (const auto* r = std::get_if<IndexScoresRecipe>(&recipe))
@@ -83,8 +82,13 @@ std::unique_ptr<BenchCase> make_bench_case(const Recipe& recipe) {
 
 namespace detail {
 
+std::int64_t row_bytes(const SparseAttentionRecipe& r) {
+  if (r.kv == KvFormat::record656) return kv_record_656::kBytes;
+  return r.qk_dim * (r.kv == KvFormat::f32 ? 4 : 2);
+}
+
 Finding unwritten(const KernelCall& call, CallTensor tensor, std::size_t element_bytes) {
-  const std::byte poison = tensor == CallTensor::selected ? kIntegerPoison : kPoison;
+  const std::byte poison = poison_of(tensor);
   Finding finding;
   finding.stage = fmt::format("{} written", tensor_name(tensor));
   for (std::int32_t i = 0; i < call.calls(); ++i) {

@@ -55,7 +55,10 @@ std::unique_ptr<BenchCase> make_bench_case(const TopKRecipe& recipe);
 
 inline double real(std::int64_t x) { return static_cast<double>(x); }
 
-// Elements of an output that still have all bits as they were. Integers are poisoned otherwise.
+// Of a row of the cache.
+std::int64_t row_bytes(const SparseAttentionRecipe& recipe);
+
+// Elements of an output that still have all bits as they were before the call.
 Finding unwritten(const KernelCall& call, CallTensor tensor, std::size_t element_bytes);
 
 // Row t, counted over all calls, of one of their outputs.

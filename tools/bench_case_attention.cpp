@@ -25,14 +25,10 @@ class AttentionBench final : public BenchCase {
     for (std::int64_t t = 0; t < timed.tokens * timed.calls; ++t)
       present += std::ssize(present_slots(p, t));
     const double entries = real(present) / timed.calls;
-    const SparseAttentionRecipe& r = case_.recipe;
-    const std::int64_t row = r.kv == KvFormat::record656
-                                 ? kv_record_656::kBytes
-                                 : p.qk_dim * static_cast<std::int64_t>(size_of(p.kv.dtype));
     const auto q_bytes = static_cast<std::int64_t>(size_of(p.q.dtype));
     const auto out_bytes = static_cast<std::int64_t>(size_of(p.out_dtype));
     CallWork work;
-    work.read_bytes = entries * real(row);
+    work.read_bytes = entries * real(row_bytes(case_.recipe));
     work.other_bytes = real(
         timed.tokens * (p.topk * 4 + p.heads * (p.qk_dim * q_bytes + p.v_dim * out_bytes + 4)));
     work.flops = 2 * entries * real(p.heads) * real(p.qk_dim + p.v_dim);
@@ -42,9 +38,10 @@ class AttentionBench final : public BenchCase {
   std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
     const SparseAttentionProblem& p = case_.problem;
     const std::int64_t tokens = call.problem().u.sparse_attention.tokens;
+    const std::vector<std::int64_t> rows =
+        judged_rows(tokens * call.calls(), p.heads * p.topk * (p.qk_dim + p.v_dim));
     std::vector<Finding> out, lse;
-    for (const std::int64_t t :
-         judged_rows(tokens * call.calls(), p.heads * p.topk * (p.qk_dim + p.v_dim))) {
+    for (const std::int64_t t : rows) {
       SparseAttentionResult row;
       row.out.resize(static_cast<std::size_t>(p.heads * p.v_dim));
       load_row(output_row(call, CallTensor::out, tokens, t).data(), p.out_dtype,
@@ -57,8 +54,9 @@ class AttentionBench final : public BenchCase {
       lse.push_back(judged[1]);
     }
     return {unwritten(call, CallTensor::out, size_of(p.out_dtype)),
-            unwritten(call, CallTensor::lse, sizeof(float)), worst_row("sparse_attention.out", out),
-            worst_row("sparse_attention.lse", lse)};
+            unwritten(call, CallTensor::lse, sizeof(float)),
+            worst_row("sparse_attention.out", out, rows),
+            worst_row("sparse_attention.lse", lse, rows)};
   }
 
   // The case's own values are read as its recipe says.

@@ -52,15 +52,17 @@ class IndexScoresBench final : public BenchCase {
   std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
     const IndexScoresProblem& p = case_.problem;
     const std::int64_t tokens = call.problem().u.index_scores.tokens;
-    std::vector<Finding> rows;
-    for (const std::int64_t t : judged_rows(tokens * call.calls(), p.heads * p.key_count * p.dim)) {
+    const std::vector<std::int64_t> rows =
+        judged_rows(tokens * call.calls(), p.heads * p.key_count * p.dim);
+    std::vector<Finding> judged;
+    for (const std::int64_t t : rows) {
       const std::span<const std::byte> bytes = output_row(call, CallTensor::scores_out, tokens, t);
       std::vector<float> scores(static_cast<std::size_t>(p.key_count));
       std::memcpy(scores.data(), bytes.data(), bytes.size());
-      rows.push_back(check_index_scores(row_of(p, t), contract_of(kernel), scores.data()));
+      judged.push_back(check_index_scores(row_of(p, t), contract_of(kernel), scores.data()));
     }
     return {unwritten(call, CallTensor::scores_out, sizeof(float)),
-            worst_row("index_scores", rows)};
+            worst_row("index_scores", judged, rows)};
   }
 
  private:
@@ -87,19 +89,18 @@ class TopKBench final : public BenchCase {
 
   std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
     const TopKProblem p = problem_of(case_);
-    const std::int64_t rows = call.problem().u.top_k.rows;
-    std::vector<std::int32_t> selected;
-    for (std::int64_t t = 0; t < rows * call.calls(); ++t) {
-      const std::span<const std::byte> bytes = output_row(call, CallTensor::selected, rows, t);
-      const std::size_t at = selected.size();
-      selected.resize(at + static_cast<std::size_t>(p.k));
-      std::memcpy(selected.data() + at, bytes.data(), bytes.size());
-    }
-    std::vector<Finding> findings = {unwritten(call, CallTensor::selected, sizeof(std::int32_t))};
-    for (const std::int64_t t : judged_rows(rows * call.calls(), p.columns * 64))
-      findings.push_back(
+    const std::int64_t tokens = call.problem().u.top_k.rows;
+    const std::vector<std::int64_t> rows = judged_rows(tokens * call.calls(), p.columns * 64);
+    std::vector<Finding> judged;
+    for (const std::int64_t t : rows) {
+      const std::span<const std::byte> bytes = output_row(call, CallTensor::selected, tokens, t);
+      std::vector<std::int32_t> selected(static_cast<std::size_t>(p.k));
+      std::memcpy(selected.data(), bytes.data(), bytes.size());
+      judged.push_back(
           judge_row(case_, t, contract_of(kernel), kernel.conventions.row_relative != 0, selected));
-    return findings;
+    }
+    return {unwritten(call, CallTensor::selected, sizeof(std::int32_t)),
+            worst_row("top_k", judged, rows)};
   }
 
  private:

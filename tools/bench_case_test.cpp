@@ -91,6 +91,23 @@ TEST(BenchCase, SeesARowOfZerosInTheLastCall) {
   EXPECT_THAT(row.flaw(), HasSubstr("row 5"));
 }
 
+// Of more rows than are judged: the row that is named is the kernel's, not the judge's.
+TEST(BenchCase, NamesTheRowThatIsWrong) {
+  const auto bench = make_bench_case(parse_recipe("mlacheck1 op=top_k t=40 n=90 k=20"));
+  const auto call = bench->make_call({.tokens = 20, .calls = 2});
+  const Tensor answer = run_reference(parse_recipe("mlacheck1 op=top_k t=40 n=90 k=20"))[0];
+  for (const std::int32_t i : {0, 1}) {
+    const std::span<const std::byte> selected = call->tensor(CallTensor::selected, i);
+    std::memcpy(const_cast<std::byte*>(selected.data()),
+                answer.bytes.data() + static_cast<std::size_t>(i) * selected.size(),
+                selected.size());
+  }
+  std::memset(const_cast<std::byte*>(call->tensor(CallTensor::selected, 1).data()) + 19 * 80, 0,
+              80);
+  const std::vector<Finding> findings = bench->judge(*call, reference_kernel());
+  EXPECT_THAT(to_string(findings.back()), HasSubstr("row 39"));
+}
+
 TEST(BenchCase, SeesLseInAnotherBase) {
   Timed timed = attention();
   float lse = 0;
@@ -157,6 +174,7 @@ TEST(BenchCase, RefusesWhatHasNothingToTime) {
   EXPECT_THROW(require_work(parse_recipe("mlacheck1 op=sparse_attention k=0")),
                std::invalid_argument);
   EXPECT_THROW(require_work(parse_recipe("mlacheck1 op=top_k n=0")), std::invalid_argument);
+  EXPECT_THROW(require_work(parse_recipe("mlacheck1 op=top_k t=0")), std::invalid_argument);
   EXPECT_THROW(require_work(parse_recipe("mlacheck1 op=index_scores n=0")), std::invalid_argument);
   EXPECT_THROW(require_work(parse_recipe("mlacheck1 op=layer")), std::invalid_argument);
 }

@@ -57,7 +57,7 @@ IndexScoresRecipe read_recipe() {
 
 Floor floor_of(const CallWork& work, const MachineRates& rates) {
   const double bytes = work.bytes() / rates.bytes_per_second;
-  const double mma = work.flops / rates.flops_per_second;
+  const double mma = work.flops > 0 ? work.flops / rates.flops_per_second : 0;
   return bytes >= mma ? Floor{bytes, "bytes"} : Floor{mma, "mma"};
 }
 
@@ -87,11 +87,12 @@ RateMeter::Answer RateMeter::rates(const Recipe& recipe) {
   const Measured& reads = attention != nullptr ? measure(gather_recipe(*attention), "row_gather")
                                                : measure(read_recipe(), "stream_read");
   if (!reads.refusal.empty()) return {{}, reads.refusal};
-  const DType q_dtype = attention != nullptr ? attention->q_dtype
-                        : scores != nullptr  ? scores->q_dtype
-                                             : DType::bf16;
+  MachineRates rates{reads.work.read_bytes / reads.seconds, 0};
+  if (attention == nullptr && scores == nullptr) return {rates, ""};  // no products
+  const DType q_dtype = attention != nullptr ? attention->q_dtype : scores->q_dtype;
   const Measured& steps = measure(steps_recipe(q_dtype), "matrix_steps");
-  return {{reads.work.read_bytes / reads.seconds, steps.work.flops / steps.seconds}, steps.refusal};
+  rates.flops_per_second = steps.work.flops / steps.seconds;
+  return {rates, steps.refusal};
 }
 
 }  // namespace mlacheck

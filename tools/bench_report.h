@@ -34,7 +34,7 @@ class BenchReport {
   void begin(const std::string& recipe, const RateMeter::Answer& rates);
   void add(const BenchResult& result);
 
-  // Prints the summary and writes the file. Returns the exit code. Throws Hdf5Error or
+  // Writes the file. Returns the exit code. Throws Hdf5Error or
   // std::system_error naming the file that cannot be written.
   int finish() const;
 

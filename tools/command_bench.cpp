@@ -56,11 +56,8 @@ BenchResult time_one(const BenchCase& bench, const Recipe& recipe, const TimedCa
   }
   const auto call = bench.make_call(timed);
   const CallOutcome outcome = time_in_worker(*call, library.target(kernel.name));
-  using Kind = CallOutcome::Kind;
-  if (outcome.kind != Kind::done) {
-    result.status = outcome.kind == Kind::refused  ? Status::refused
-                    : outcome.kind == Kind::failed ? Status::fail
-                                                   : Status::crashed;
+  if (outcome.kind != CallOutcome::Kind::done) {
+    result.status = status_of(outcome.kind);
     result.detail = outcome.detail;
     return result;
   }
@@ -77,7 +74,8 @@ BenchResult time_one(const BenchCase& bench, const Recipe& recipe, const TimedCa
   return result;
 }
 
-// The library's kernels for it; what they refuse is told only where none takes it.
+// The library's kernels for it; what they refuse is told only where none takes it, and that there
+// are none.
 std::vector<BenchResult> time_library(const BenchCase& bench, const Recipe& recipe,
                                       const TimedCalls& timed, const KernelLibrary& library) {
   std::vector<BenchResult> taken, refused;
@@ -86,7 +84,15 @@ std::vector<BenchResult> time_library(const BenchCase& bench, const Recipe& reci
     BenchResult result = time_one(bench, recipe, timed, library, *kernel);
     (result.status == Status::refused ? refused : taken).push_back(std::move(result));
   }
-  return taken.empty() ? refused : taken;
+  if (!taken.empty()) return taken;
+  if (!refused.empty()) return refused;
+  BenchResult none;
+  none.kernel = library.path().filename().string();
+  none.timed = timed;
+  none.status = Status::skipped;
+  none.detail = fmt::format("has no kernel for {}", operator_name(bench.op()));
+  none.repro = fmt::format("mlacheck kernels {}", library.path().string());
+  return {none};
 }
 
 void bench_recipe(Recipe recipe, const BenchOptions& options, std::int64_t l2_bytes,

@@ -8,6 +8,7 @@
 
 #include "cuda/plugin/kernel_worker.h"
 #include "tools/device_record_origin.h"
+#include "tools/judgements.h"
 #include "tools/recorded_case.h"
 #include "tools/stopwatch.h"
 
@@ -78,9 +79,8 @@ Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
                                            library.path().filename().string(), shown(request)),
                                status, detail, check.repro, stopwatch.seconds()});
   };
-  using Kind = CallOutcome::Kind;
-  if (outcome.kind == Kind::crashed || outcome.kind == Kind::timed_out) {
-    add(Status::crashed, outcome.detail);
+  if (outcome.kind != CallOutcome::Kind::done) {
+    add(status_of(outcome.kind), outcome.detail);
     return replay;
   }
   if (const std::string flaw = flaw_of(*call, outcome); !flaw.empty()) {

@@ -40,29 +40,44 @@ TopKProblem problem_of(const TopKCase& c) {
           ints(1),         ints(2)};
 }
 
-Finding worst_row(const char* stage, const std::vector<Finding>& rows) {
+Finding worst_row(const char* stage, const std::vector<Finding>& findings,
+                  std::span<const std::int64_t> rows) {
   Finding worst;
   std::int64_t elements = 0;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    elements += rows[row].elements;
-    if (rows[row].status <= worst.status) continue;
-    worst = rows[row];
-    worst.detail = fmt::format("row {}: {}", row, rows[row].detail);
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    elements += findings[i].elements;
+    if (findings[i].status <= worst.status) continue;
+    worst = findings[i];
+    worst.detail = fmt::format("row {}: {}", rows.empty() ? static_cast<std::int64_t>(i) : rows[i],
+                               findings[i].detail);
   }
   worst.stage = stage;
   worst.elements = elements;
   return worst;
 }
 
+Status status_of(CallOutcome::Kind kind) {
+  switch (kind) {
+    case CallOutcome::Kind::done:
+      return Status::pass;
+    case CallOutcome::Kind::refused:
+      return Status::refused;
+    case CallOutcome::Kind::failed:
+      return Status::fail;
+    case CallOutcome::Kind::crashed:
+    case CallOutcome::Kind::timed_out:
+      break;
+  }
+  return Status::crashed;
+}
+
 Finding judge_row(const TopKCase& c, std::int64_t row, const NumericsContract& contract,
-                  bool row_relative, const std::vector<std::int32_t>& selected) {
+                  bool row_relative, std::span<const std::int32_t> selected) {
   const TopKProblem p = problem_of(c);
   const std::int64_t begin = p.row_begin[row];
   const std::span<const float> scores(p.scores + row * p.columns + begin,
                                       static_cast<std::size_t>(p.row_end[row] - begin));
-  Finding finding =
-      check_top_k_of_own_scores({selected.data() + row * p.k, static_cast<std::size_t>(p.k)},
-                                row_relative ? 0 : begin, scores, contract);
+  Finding finding = check_top_k_of_own_scores(selected, row_relative ? 0 : begin, scores, contract);
   finding.elements = p.k;
   return finding;
 }
@@ -71,7 +86,9 @@ std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, 
                            const std::vector<std::int32_t>& selected) {
   std::vector<Finding> rows;
   for (std::int64_t row = 0; row < c.recipe.tokens; ++row)
-    rows.push_back(judge_row(c, row, contract, row_relative, selected));
+    rows.push_back(judge_row(
+        c, row, contract, row_relative,
+        {selected.data() + row * c.recipe.topk, static_cast<std::size_t>(c.recipe.topk)}));
   return {worst_row("top_k", rows)};
 }
 

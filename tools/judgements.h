@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cuda/plugin/kernel_library.h"
+#include "cuda/plugin/kernel_worker.h"
 #include "fixtures/case.h"
 #include "reference/verdict/numerics_contract.h"
 #include "reference/verdict/verdict.h"
@@ -21,8 +23,12 @@ std::string repro_of(const Recipe& recipe, const KernelLibrary* library);
 // A case that could show no error proves nothing by passing: MISTRUSTED.
 void distrust(CheckResult& result, const Recipe& recipe);
 
-// The worst of all rows stands for them.
-Finding worst_row(const char* stage, const std::vector<Finding>& rows);
+// The worst of all rows stands for them. `rows`: which they are, where they are not the first ones.
+Finding worst_row(const char* stage, const std::vector<Finding>& findings,
+                  std::span<const std::int64_t> rows = {});
+
+// FAIL, REFUSED or CRASHED for a call that did not end well.
+Status status_of(CallOutcome::Kind kind);
 
 CheckResult to_result(std::string name, const Finding& finding, const std::string& repro);
 
@@ -34,9 +40,9 @@ std::vector<Finding> judge(const SparseAttentionProblem& problem, NumericsContra
                            const SparseAttentionResult& result);
 
 // Scores are given, so the selection must be exact. row_relative: indices count from a row's begin.
-// `selected` is that of all rows; of one row, or the worst of all.
+// Of one row by what is selected of it, or the worst of all.
 Finding judge_row(const TopKCase& c, std::int64_t row, const NumericsContract& contract,
-                  bool row_relative, const std::vector<std::int32_t>& selected);
+                  bool row_relative, std::span<const std::int32_t> selected);
 std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, bool row_relative,
                            const std::vector<std::int32_t>& selected);
 

@@ -193,23 +193,12 @@ class KernelCheck {
   // with a name is one that the kernel promised: to refuse it is to break the promise.
   bool ends_well(const KernelCall& call, const std::string& stage) {
     const CallOutcome outcome = run_in_worker(call, target_);
-    using Kind = CallOutcome::Kind;
-    switch (outcome.kind) {
-      case Kind::done:
-        break;
-      case Kind::refused:
-        if (stage.empty())
-          add_result(stage, Status::refused, outcome.detail);
-        else
-          add_result(stage, Status::fail, fmt::format("promised, but refused: {}", outcome.detail));
-        return false;
-      case Kind::failed:
-        add_result(stage, Status::fail, outcome.detail);
-        return false;
-      case Kind::crashed:
-      case Kind::timed_out:
-        add_result(stage, Status::crashed, outcome.detail);
-        return false;
+    if (outcome.kind != CallOutcome::Kind::done) {
+      if (outcome.kind == CallOutcome::Kind::refused && !stage.empty())
+        add_result(stage, Status::fail, fmt::format("promised, but refused: {}", outcome.detail));
+      else
+        add_result(stage, status_of(outcome.kind), outcome.detail);
+      return false;
     }
     for (const std::string& trespass : call.trespasses())
       add_result(joined(stage, "memory"), Status::fail, trespass);

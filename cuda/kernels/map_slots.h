@@ -12,12 +12,13 @@ namespace mlacheck::kernels {
 //
 //   slot = block_table[position / block_size] * block_size + position % block_size
 //
-// A negative position, one past the table, or one on a negative entry of it gives -1.
+// A negative position, one past the table, or one on a negative entry of it gives -1. Slots are below
+// 2^31.
 struct MapSlotsArguments {
   const std::int32_t* positions;  // [rows, columns]; may be slots
   std::int32_t* slots;
   device::Divisor columns;
-  std::uint32_t count;              // rows * columns
+  std::uint32_t count;              // rows * columns: below 2^31
   const std::int32_t* block_table;  // [requests, stride]
   std::int64_t stride;
   std::int64_t blocks;          // of a row of the table
@@ -37,7 +38,7 @@ map_slots(const MapSlotsArguments arguments) {
   const std::uint32_t step = device::grid_blocks() * MapSlots::kThreads;
   std::uint32_t i = device::block_index() * MapSlots::kThreads + device::thread_index();
   MLACHECK_ROLLED
-  for (; i<a.count; i = a.count - i> step ? i + step : a.count) {
+  for (; i < a.count; i += step) {
     const std::int32_t position = device::load(a.positions + i);
     std::int32_t slot = -1;
     if (position >= 0) {

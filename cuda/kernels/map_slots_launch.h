@@ -9,7 +9,7 @@ namespace mlacheck::kernels {
 inline void launch_map_slots(device::Stream& stream, const MapSlotsArguments& arguments) {
   constexpr unsigned kOfBlock = MapSlots::kThreads * MapSlots::kPerThread;
   device::LaunchShape shape;
-  shape.blocks = arguments.count / kOfBlock + (arguments.count % kOfBlock != 0 ? 1 : 0);
+  shape.blocks = (arguments.count + kOfBlock - 1) / kOfBlock;
   shape.threads = MapSlots::kThreads;
   shape.may_start_early = true;
   device::launch(stream, map_slots, shape, arguments, "map_slots");

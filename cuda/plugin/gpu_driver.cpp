@@ -15,8 +15,10 @@ bool find(void* library, const char* name, F& function) {
   return function != nullptr;
 }
 
+void* open_driver() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); }
+
 std::optional<Driver> load_driver() {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* library = open_driver();
   if (library == nullptr) return std::nullopt;
   Driver d = {};
   const bool complete =
@@ -30,15 +32,7 @@ std::optional<Driver> load_driver() {
       find(library, "cuMemsetD8_v2", d.fill) && find(library, "cuMemcpyHtoD_v2", d.to_device) &&
       find(library, "cuMemcpyDtoH_v2", d.to_host) &&
       find(library, "cuCtxSynchronize", d.synchronise) &&
-      find(library, "cuGetErrorString", d.error_string) &&
-      find(library, "cuStreamCreate", d.stream_create) &&
-      find(library, "cuStreamSynchronize", d.stream_synchronise) &&
-      find(library, "cuStreamBeginCapture_v2", d.begin_capture) &&
-      find(library, "cuStreamEndCapture", d.end_capture) &&
-      find(library, "cuGraphInstantiateWithFlags", d.instantiate) &&
-      find(library, "cuGraphLaunch", d.launch) && find(library, "cuEventCreate", d.event_create) &&
-      find(library, "cuEventRecord", d.event_record) &&
-      find(library, "cuEventElapsedTime", d.event_elapsed);
+      find(library, "cuGetErrorString", d.error_string);
   if (!complete || d.init(0) != 0) return std::nullopt;
   int devices = 0;
   if (d.device_count(&devices) != 0 || devices == 0) return std::nullopt;
@@ -69,6 +63,26 @@ const Driver& current_driver() {
   }();
   require(driver()->set_current(context), "cuCtxSetCurrent");
   return *driver();
+}
+
+TimingDriver timing_driver() {
+  void* library = open_driver();
+  if (library == nullptr) throw std::runtime_error("GPU: none here");
+  const auto need = [&](const char* name, auto& function) {
+    if (!find(library, name, function))
+      throw std::runtime_error(fmt::format("GPU: this driver has no {}", name));
+  };
+  TimingDriver d = {};
+  need("cuStreamCreate", d.stream_create);
+  need("cuStreamSynchronize", d.stream_synchronise);
+  need("cuStreamBeginCapture_v2", d.begin_capture);
+  need("cuStreamEndCapture", d.end_capture);
+  need("cuGraphInstantiateWithFlags", d.instantiate);
+  need("cuGraphLaunch", d.launch);
+  need("cuEventCreate", d.event_create);
+  need("cuEventRecord", d.event_record);
+  need("cuEventElapsedTime", d.event_elapsed);
+  return d;
 }
 
 }  // namespace mlacheck::gpu

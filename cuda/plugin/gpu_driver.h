@@ -29,6 +29,10 @@ struct Driver {
   Result (*to_host)(void*, Address, std::size_t);
   Result (*synchronise)();
   Result (*error_string)(Result, const char**);
+};
+
+// What only timing needs.
+struct TimingDriver {
   Result (*stream_create)(Stream*, unsigned);
   Result (*stream_synchronise)(Stream);
   Result (*begin_capture)(Stream, int);
@@ -45,6 +49,8 @@ const std::optional<Driver>& driver();
 // With the first GPU's primary context as this thread's. Throws std::runtime_error with the driver's
 // words, or where there is no GPU.
 const Driver& current_driver();
+// Throws std::runtime_error naming what the driver lacks.
+TimingDriver timing_driver();
 // Throws std::runtime_error with the driver's words unless the result is success.
 void require(Result result, const char* what);
 

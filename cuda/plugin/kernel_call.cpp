@@ -19,17 +19,14 @@ constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-std::byte poison(CallTensor tensor) {
-  const bool integers = tensor == CallTensor::selected || tensor == CallTensor::slots;
-  return integers ? kIntegerPoison : kPoison;
-}
-
 CallHeader lay_out(const mlacheck_problem& problem, std::span<const KernelCall::Input> inputs,
                    std::span<const KernelCall::Output> outputs, const CallSeries& series) {
   CallHeader layout = {};
   layout.problem = problem;
   layout.calls = series.calls;
   std::uint64_t end = aligned(sizeof(CallHeader));
+  if (series.calls < 1)
+    throw std::invalid_argument(fmt::format("a kernel call: {} calls, at least 1", series.calls));
   const auto calls = static_cast<std::size_t>(series.calls);
   const auto place = [&](CallTensor tensor, std::size_t bytes) {
     const std::size_t parts = is_shared(tensor) ? 1 : calls;
@@ -45,18 +42,8 @@ CallHeader lay_out(const mlacheck_problem& problem, std::span<const KernelCall::
   };
   for (const KernelCall::Input& input : inputs) place(input.tensor, input.bytes.size());
   for (const KernelCall::Output& output : outputs) place(output.tensor, output.bytes);
+  layout.bytes = end;
   return layout;
-}
-
-// Bytes of the block.
-std::size_t end_of(const CallHeader& layout) {
-  std::size_t end = aligned(sizeof(CallHeader));
-  for (const CallHeader::Piece& piece : layout.pieces)
-    if (piece.offset != 0)
-      end = std::max<std::size_t>(
-          end, piece.offset + static_cast<std::size_t>(layout.calls - 1) * piece.stride +
-                   aligned(piece.bytes) + kGuardBytes);
-  return end;
 }
 
 bool same(const auto& a, const auto& b) {
@@ -77,10 +64,14 @@ std::string_view tensor_name(CallTensor tensor) {
   return kNames[static_cast<std::size_t>(tensor)];
 }
 
+std::byte poison_of(CallTensor tensor) {
+  const bool integers = tensor == CallTensor::selected || tensor == CallTensor::slots;
+  return integers ? kIntegerPoison : kPoison;
+}
+
 KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
                        std::span<const Output> outputs, const CallSeries& series)
-    : layout_(lay_out(problem, inputs, outputs, series)),
-      memory_(end_of(layout_), "a kernel call") {
+    : layout_(lay_out(problem, inputs, outputs, series)), memory_(layout_.bytes, "a kernel call") {
   std::ranges::fill(memory_.bytes(), kGuardByte);
   std::memcpy(block(), &layout_, sizeof(layout_));
   const auto copy_of = [&](CallTensor tensor, std::int32_t call) {
@@ -97,7 +88,7 @@ KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> i
   }
   for (const Output& output : outputs)
     for (std::int32_t call = 0; call < copies(output.tensor); ++call)
-      std::ranges::fill(copy_of(output.tensor, call), poison(output.tensor));
+      std::ranges::fill(copy_of(output.tensor, call), poison_of(output.tensor));
 }
 
 std::string KernelCall::message() const {

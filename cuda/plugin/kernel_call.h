@@ -60,6 +60,9 @@ struct CallSeries {
   bool own_caches = false;  // each has a copy of the cache, so that none finds it in the L2 cache
 };
 
+// What an output holds before the kernel writes it.
+std::byte poison_of(CallTensor tensor);
+
 // How far a call came; written by the process that makes it. Pending: nobody has taken it.
 enum class CallStatus : std::int32_t { pending, started, done, refused, failed };
 
@@ -71,7 +74,8 @@ struct CallHeader {
     std::uint64_t stride;  // to that of the next call; 0 where they share it
   };
   mlacheck_problem problem;
-  std::int32_t calls;  // that the tensors are for
+  std::int32_t calls;   // that the tensors are for
+  std::uint64_t bytes;  // of the block
   Piece pieces[kCallTensors];
   CallStatus status;
   double seconds;     // of `run` alone

@@ -11,9 +11,9 @@ namespace {
 
 using gpu::require;
 
-constexpr std::int32_t kWarmUp = 3, kSingleCalls = 21;      // launches; their median counts
-constexpr std::int32_t kGraphWarmUp = 2, kGraphs = 11;      // of the graph
-constexpr double kGraphSeconds = 2e-3;                      // a graph is at least as long
+constexpr std::int32_t kWarmUp = 3, kSingleCalls = 21;  // launches; their median counts
+constexpr std::int32_t kGraphWarmUp = 2, kGraphs = 11;  // of the graph
+constexpr double kGraphSeconds = 2e-3;                  // about so long, as far as kMostCalls allow
 constexpr std::int32_t kFewestCalls = 4, kMostCalls = 256;  // in a graph
 
 double median(std::vector<double> values) {
@@ -26,6 +26,7 @@ double median(std::vector<double> values) {
 class TimedStream {
  public:
   TimedStream() {
+    gpu::current_driver();  // its context
     constexpr unsigned kNonBlocking = 1;
     require(driver_.stream_create(&stream_, kNonBlocking), "cuStreamCreate");
     require(driver_.event_create(&begin_, 0), "cuEventCreate");
@@ -62,7 +63,7 @@ class TimedStream {
   }
 
  private:
-  const gpu::Driver& driver_ = gpu::current_driver();
+  const gpu::TimingDriver driver_ = gpu::timing_driver();
   gpu::Stream stream_ = nullptr;
   gpu::Event begin_ = nullptr, end_ = nullptr;
 };

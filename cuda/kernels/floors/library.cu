@@ -20,12 +20,20 @@ std::string refusal_of(const mlacheck_sparse_attention_problem& p) {
   return "index_stride " + std::to_string(p.index_stride) + ": topk, " + std::to_string(p.topk);
 }
 
+std::string refusal_of(const mlacheck_index_scores_problem& p) {
+  const bool dense = p.keys.format == MLACHECK_CACHE_ROWS && p.keys.row_stride == p.dim * 2 &&
+                     p.keys.page_stride == p.keys.page_size * p.keys.row_stride;
+  return dense ? "" : "keys: dense rows of 16 bits";
+}
+
 template <mlacheck_operator Op>
 int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
   return guarded(why, why_size, 0, [&] {
-    if (problem->op != Op) return "op " + std::to_string(problem->op) + ": " + std::to_string(Op);
+    if (problem->op != Op)
+      return "op " + std::to_string(problem->op) + ": this floor is of op " + std::to_string(Op);
     std::string reason;
     if (Op == MLACHECK_SPARSE_ATTENTION) reason = refusal_of(problem->u.sparse_attention);
+    if (Op == MLACHECK_INDEX_SCORES) reason = refusal_of(problem->u.index_scores);
     return reason.empty() ? device::machine().refusal : reason;
   });
 }
