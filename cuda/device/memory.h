@@ -53,10 +53,12 @@ MLACHECK_DEVICE_FN T load(SharedPointer<T> from MLACHECK_SITE);
 template <class T>
 MLACHECK_DEVICE_FN void store(SharedPointer<T> to, std::type_identity_t<T> value MLACHECK_SITE);
 
-// Global memory that nobody writes while the kernel runs: through the read-only path.
+// Global memory that nobody writes while the kernel runs: through the read-only path. What the kernel
+// before may have written is none, where this one starts early: the compiler puts such a load before
+// the wait. Unless the address comes of a load that stands after it.
 template <class T>
 MLACHECK_DEVICE_FN T load_constant(const T* from MLACHECK_SITE);
-// Global memory that this thread, or a kernel before this one, has written.
+// Any global memory: what this thread, or a kernel before this one, has written.
 template <class T>
 MLACHECK_DEVICE_FN T load(const T* from MLACHECK_SITE);
 template <class T>

@@ -49,7 +49,7 @@ class Gather {
       MLACHECK_ROLLED
       for (std::int32_t tile = item.begin; tile < item.end; tile += kTileRows) {
         const std::int32_t entry = tile + static_cast<std::int32_t>(row_);
-        const std::int32_t next = entry < item.end ? device::load_constant(indices + entry) : -1;
+        const std::int32_t next = entry < item.end ? device::load(indices + entry) : -1;
         if (pending) copy(slot);
         slot = next;
         pending = true;

@@ -97,7 +97,7 @@ class IndexScores {
       const std::uint32_t row = key - page * a_.page_size.divisor();
       std::int64_t block = page;
       if (a_.block_table != nullptr)
-        block = device::load_constant(a_.block_table + request * a_.block_table_stride + page);
+        block = device::load(a_.block_table + request * a_.block_table_stride + page);
       present = block >= 0 && block * a_.page_size.divisor() + row < a_.slots;
       offset = block * a_.page_stride + row * a_.row_stride;
     }
@@ -115,7 +115,7 @@ class IndexScores {
         const auto* from = reinterpret_cast<const device::Words4*>(a_.keys + at) + lane_ % 4;
         if ((present_ >> k & 1) == 0) continue;
         MLACHECK_UNROLL
-        for (int j = 0; j < kChunks; ++j) words[half][j] = device::load_constant(from + 4 * j);
+        for (int j = 0; j < kChunks; ++j) words[half][j] = device::load(from + 4 * j);
       }
       MLACHECK_UNROLL
       for (int j = 0; j < kChunks; ++j) MLACHECK_UNROLL
@@ -244,6 +244,8 @@ index_scores(const IndexScoresArguments arguments) {
   IndexScoresShared& shared = device::shared_memory<IndexScoresShared>();
   if (device::thread_index() == 0) initialise_barriers(shared, arguments.warps);
   device::sync_block();
+  device::wait_for_previous_kernel();
+  device::let_next_kernel_start();
   const unsigned warp = device::warp_index();
   if (warp < kMostIndexWarps) {
     device::take_registers<IndexScoresBlock::kOfKeys>();

@@ -88,9 +88,9 @@ MLACHECK_DEVICE_FN IndexRow index_row(const IndexScoresArguments& a, const Index
   };
   const std::uint32_t t = item.first_row + r;
   row.end = a.key_count;
-  if (a.key_begin != nullptr) row.begin = clamped(device::load_constant(a.key_begin + t));
-  if (a.key_end != nullptr) row.end = clamped(device::load_constant(a.key_end + t));
-  if (a.request != nullptr) row.request = device::load_constant(a.request + t);
+  if (a.key_begin != nullptr) row.begin = clamped(device::load(a.key_begin + t));
+  if (a.key_end != nullptr) row.end = clamped(device::load(a.key_end + t));
+  if (a.request != nullptr) row.request = device::load(a.request + t);
   return row;
 }
 

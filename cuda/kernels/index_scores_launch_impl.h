@@ -12,6 +12,7 @@ void launch_index_scores(device::Stream& stream, const IndexScoresPlan& plan,
   shape.blocks = plan.blocks;
   shape.threads = IndexScoresBlock::kThreads;
   shape.shared_bytes = sizeof(IndexScoresShared);
+  shape.may_start_early = true;
   device::launch(stream, index_scores<E>, shape, arguments, "index_scores");
 }
 

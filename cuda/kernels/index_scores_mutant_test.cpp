@@ -21,8 +21,9 @@ std::string place_of(const CallSite& site) {
 }
 
 // Rows enough that the ring wraps around, in items of two, some with keys of one warp alone.
-ScoreOutcome run(std::vector<Mutation> mutations, bool list_call_sites) {
+ScoreOutcome run(std::vector<Mutation> mutations, bool list_call_sites, int launches = 1) {
   IndexProblem problem(8, 48, 128, Element::f16);
+  problem.launches = launches;
   problem.begin = {0, 0, 64, 0, 100, 0, 0, 0};
   problem.end = {128, 40, 128, 0, 128, 128, 1, 128};
   emulator::SessionOptions options;
@@ -50,10 +51,13 @@ TEST(IndexScoresMutants, AreNoticedByTheEmulator) {
   const ScoreOutcome clean = run({}, true);
   ASSERT_EQ(text_of(clean.reports), "");
   std::set<Primitive> seen;
+  ASSERT_EQ(text_of(run({}, false, 2).reports), "");
   for (const CallSite& site : clean.call_sites) {
     seen.insert(site.primitive);
+    // What waits for the kernel before must have one.
+    const int launches = site.primitive == Primitive::wait_for_previous_kernel ? 2 : 1;
     for (const std::int32_t amount : amounts(site.primitive))
-      EXPECT_FALSE(run({{site, amount}}, false).reports.empty())
+      EXPECT_FALSE(run({{site, amount}}, false, launches).reports.empty())
           << place_of(site)
           << (amount == 0 ? " left out" : " changed by " + std::to_string(amount));
   }

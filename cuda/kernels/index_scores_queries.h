@@ -65,8 +65,7 @@ class IndexQueries {
   MLACHECK_DEVICE_FN void fill(std::uint32_t row, std::int32_t stage_head) {
     const std::int32_t own = stage_head + static_cast<std::int32_t>(lane_);
     const float weight =
-        own < a_.heads ? device::load_constant(a_.weights + std::int64_t{row} * a_.heads + own)
-                       : 0.0f;
+        own < a_.heads ? device::load(a_.weights + std::int64_t{row} * a_.heads + own) : 0.0f;
     const unsigned place = write_.place;
     const device::SharedPointer<device::Barrier> arrived = device::shared(s_.arrived[place]);
     device::wait(device::shared(s_.consumed[place]), write_.parity ^ 1);

@@ -45,8 +45,8 @@ map_slots(const MapSlotsArguments arguments) {
       const std::uint32_t block = a.block_size.quotient(static_cast<std::uint32_t>(position));
       if (block < a.blocks) {
         const std::int64_t row =
-            a.request == nullptr ? 0 : device::load_constant(a.request + a.columns.quotient(i));
-        const std::int32_t entry = device::load_constant(a.block_table + row * a.stride + block);
+            a.request == nullptr ? 0 : device::load(a.request + a.columns.quotient(i));
+        const std::int32_t entry = device::load(a.block_table + row * a.stride + block);
         if (entry >= 0)
           slot = static_cast<std::int32_t>(
               std::int64_t{entry} * a.block_size.divisor() +

@@ -52,12 +52,12 @@ class Scores16 {
     for (int step = 0; step < K::kSteps; ++step) {
       device::Words4 words = {};
       if (head < a_.heads) {
-        words.word[0] = device::load_constant(q + 8 * step);
-        words.word[2] = device::load_constant(q + 8 * step + 4);
+        words.word[0] = device::load(q + 8 * step);
+        words.word[2] = device::load(q + 8 * step + 4);
       }
       if (head + 8 < a_.heads) {
-        words.word[1] = device::load_constant(q8 + 8 * step);
-        words.word[3] = device::load_constant(q8 + 8 * step + 4);
+        words.word[1] = device::load(q8 + 8 * step);
+        words.word[3] = device::load(q8 + 8 * step + 4);
       }
       q_[step].set(words);
     }

@@ -76,7 +76,7 @@ struct Item {
 
 MLACHECK_DEVICE_FN std::int32_t row_length(const SparseAttentionArguments& a, std::uint32_t token) {
   if (a.topk_length == nullptr) return a.topk;
-  const std::int32_t length = device::load_constant(a.topk_length + token);
+  const std::int32_t length = device::load(a.topk_length + token);
   return length < 0 ? 0 : length < a.topk ? length : a.topk;
 }
 

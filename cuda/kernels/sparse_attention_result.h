@@ -21,7 +21,7 @@ MLACHECK_DEVICE_FN float output_factor(const SparseAttentionArguments& a, std::i
   if (state.sum == 0.0f) return -1.0f;
   float sum = state.sum;
   if (a.attn_sink != nullptr) {
-    const float sink = device::multiply(device::load_constant(a.attn_sink + head), kLog2E);
+    const float sink = device::multiply(device::load(a.attn_sink + head), kLog2E);
     sum = device::add(sum, exp2_f32(device::add(sink, -state.max)));
   }
   return device::divide(1.0f, sum);

@@ -54,7 +54,7 @@ struct TopKRow {
 
  private:
   static MLACHECK_DEVICE_FN std::int32_t load_bound(const std::int32_t* bounds, std::uint32_t row) {
-    return device::load_constant(bounds + row);
+    return device::load(bounds + row);  // not before the wait for the previous kernel
   }
   static MLACHECK_DEVICE_FN std::int32_t bounded(std::int32_t x, std::int32_t low,
                                                  std::int32_t high) {
