@@ -43,7 +43,7 @@ top_k_rows(const TopKArguments arguments) {
   const std::uint32_t candidates = collect<Rules>(s, row, tile, 0, row.vectors, guess, list);
   device::sync_block();
   if (is_wrong(a, candidates)) return select_exactly<Rules>(a, shared, row, selected);
-  select_candidates<Rules>(a, s, row, list.held<Rules>(row, candidates), candidates, selected);
+  select_candidates<Rules>(a, s, row, list.held<Rules>(candidates), candidates, selected);
 }
 
 template <class Rules>
@@ -62,41 +62,46 @@ top_k_slices(const TopKArguments arguments) {
   const std::uint32_t begin = slice * vectors;
   const std::uint32_t end = begin + vectors < row.vectors ? begin + vectors : row.vectors;
   const std::int64_t list = std::int64_t{number} * a.slices.divisor() + slice;
-  std::uint32_t* candidates = a.candidates + list * TopK::kCapacity;
+  Candidate* candidates = a.candidates + list * TopK::kCapacity;
   const TopKTile tile = row.load_tile(begin, end);  // on its way meanwhile
   const Rank guess = guess_threshold<Rules>(s, row, a.k);
   const std::uint32_t collected = collect<Rules>(
-      s, row, tile, begin, end, guess,
-      [&](std::uint32_t i, std::uint32_t place) { device::store(candidates + i, place); });
+      s, row, tile, begin, end, guess, [&](std::uint32_t i, float score, std::uint32_t place) {
+        device::store(candidates + i, {std::bit_cast<std::uint32_t>(score), place});
+      });
   if (device::thread_index() == 0) device::store(a.collected + list, collected);
 }
 
 // The thread's part of the candidates, in the order of the slices.
 template <class Rules>
-MLACHECK_DEVICE_FN HeldRanks held_of_lists(TopK::Scratch& s, const TopKRow& row,
-                                           const std::uint32_t* lists, std::uint32_t candidates) {
+MLACHECK_DEVICE_FN HeldRanks held_of_lists(TopK::Scratch& s, const Candidate* lists,
+                                           std::uint32_t candidates) {
+  HeldRanks held;
   const std::uint32_t first = device::thread_index() * TopK::kPerThread;
-  const std::uint32_t count = held_by_thread(candidates);
-  std::uint32_t place[TopK::kPerThread] = {};
-  std::uint32_t slice = 0, begin = 0, end = 0;
-  if (count > 0) {
-    MLACHECK_UNROLL  // the first that ends past it
-        for (std::uint32_t step = TopK::kMostSlices / 2; step > 0;
-             step /= 2) if (device::load(device::shared(s.ends[slice + step - 1])) <= first)
-            slice += step;
-    begin = slice == 0 ? 0 : device::load(device::shared(s.ends[slice - 1]));
-    end = device::load(device::shared(s.ends[slice]));
-  }
+  if (first >= candidates) return held;
+  std::uint32_t slice = 0;  // the first that ends past it
+  MLACHECK_UNROLL
+  for (std::uint32_t step = TopK::kMostSlices / 2; step > 0; step /= 2)
+    if (device::load(device::shared(s.ends[slice + step - 1])) <= first) slice += step;
+  std::uint32_t begin = slice == 0 ? 0 : device::load(device::shared(s.ends[slice - 1]));
+  std::uint32_t end = device::load(device::shared(s.ends[slice]));
+  Candidate candidate[TopK::kPerThread] = {};
   MLACHECK_UNROLL
   for (unsigned j = 0; j < TopK::kPerThread; ++j) {
-    if (j >= count) continue;
-    while (first + j >= end) {
+    const std::uint32_t i = first + j;
+    if (i >= candidates) continue;
+    while (i >= end) {
       begin = end;
       end = device::load(device::shared(s.ends[++slice]));
     }
-    place[j] = device::load(lists + slice * TopK::kCapacity + (first + j - begin));
+    candidate[j] = device::load(lists + slice * TopK::kCapacity + (i - begin));
   }
-  return ranks_at<Rules>(row, place, count);
+  MLACHECK_UNROLL
+  for (unsigned j = 0; j < TopK::kPerThread; ++j)
+    if (first + j < candidates)
+      held.rank[j] =
+          rank_of<Rules>(std::bit_cast<float>(candidate[j].word[0]), candidate[j].word[1]);
+  return held;
 }
 
 template <class Rules>
@@ -122,7 +127,7 @@ top_k_merge(const TopKArguments arguments) {
   device::sync_block();
   if (is_wrong(a, candidates)) return select_exactly<Rules>(a, shared, row, selected);
   const HeldRanks held =
-      held_of_lists<Rules>(s, row, a.candidates + lists * TopK::kCapacity, candidates);
+      held_of_lists<Rules>(s, a.candidates + lists * TopK::kCapacity, candidates);
   select_candidates<Rules>(a, s, row, held, candidates, selected);
 }
 

@@ -33,6 +33,7 @@ struct TopK {
   // apart, lest all threads meet in one bank: number i is at home(i).
   struct Shared {
     Scratch scratch;
+    float score[kCapacity];
     std::uint32_t place[kCapacity];
   };
   static MLACHECK_DEVICE_FN std::uint32_t home(std::uint32_t i) {
@@ -40,6 +41,9 @@ struct TopK {
   }
   static_assert(sizeof(Shared) <= device::kSharedMemoryLimit);
 };
+
+// One that reached the threshold: its score's bits, and where it stands in its row's range.
+using Candidate = device::Words2;
 
 // What the top_k kernels get (the contract: cuda/include/mlacheck_kernel.h).
 struct TopKArguments {
@@ -50,9 +54,9 @@ struct TopKArguments {
   std::int32_t columns;
   std::uint32_t k;  // 1 ... kMostSelected
   std::int32_t* selected;
-  device::Divisor slices;     // blocks that share a row
-  std::uint32_t* candidates;  // [rows][slices][kCapacity]: their places
-  std::uint32_t* collected;   // [rows][slices]: how many reached the threshold, also past kCapacity
+  device::Divisor slices;    // blocks that share a row
+  Candidate* candidates;     // [rows][slices][kCapacity]
+  std::uint32_t* collected;  // [rows][slices]: how many reached the threshold, also past kCapacity
 };
 
 // A score's place among all of its row, as an integer: larger is better, and no two are alike. The

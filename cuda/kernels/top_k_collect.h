@@ -53,7 +53,7 @@ MLACHECK_DEVICE_FN std::uint32_t counts_of_nibbles(unsigned mask) {
 }
 
 // Lists the scores of vectors [begin, end) of a row that reach a rank, by ascending place:
-// keep(number, place) for the first kCapacity of them. Gives how many there are. The block
+// keep(number, score, place) for the first kCapacity of them. Gives how many there are. The block
 // meets once a tile; what was kept it does not know yet. `tile` is the first.
 template <class Rules, class Keep>
 MLACHECK_DEVICE_FN std::uint32_t collect(TopK::Scratch& s, const TopKRow& row, TopKTile tile,
@@ -87,8 +87,7 @@ MLACHECK_DEVICE_FN std::uint32_t collect(TopK::Scratch& s, const TopKRow& row, T
     turn ^= 1u;
     const std::uint32_t start = listed + sum_before_warp(warps, warp);
     listed += device::shuffle(warps, device::kWarpSize - 1);
-    // Not the scores: whoever selects loads them again, many at once, rather than choose among
-    // registers here.
+    // Few: to load them again is less work than to choose among registers.
     MLACHECK_ROLLED
     for (unsigned rest = mask; rest != 0; rest &= rest - 1) {
       const auto bit = static_cast<unsigned>(device::lowest_one(rest));
@@ -98,7 +97,7 @@ MLACHECK_DEVICE_FN std::uint32_t collect(TopK::Scratch& s, const TopKRow& row, T
           (lanes_before >> 8 * u & 0xffu) +
           static_cast<unsigned>(device::count_ones(mask >> 4 * u & ((1u << i) - 1)));
       const std::uint32_t place = row.place(tile.number(u)) + i;
-      if (number < TopK::kCapacity) keep(number, place);
+      if (number < TopK::kCapacity) keep(number, row.load_one(place), place);
     }
     tile = ahead;
   }

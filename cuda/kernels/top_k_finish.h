@@ -4,46 +4,27 @@
 
 namespace mlacheck::kernels {
 
-// Of so many candidates.
-MLACHECK_DEVICE_FN std::uint32_t held_by_thread(std::uint32_t candidates) {
-  const std::uint32_t first = device::thread_index() * TopK::kPerThread;
-  return candidates <= first ? 0 : candidates - first;
-}
-
-// Of the first `count` places.
-template <class Rules>
-MLACHECK_DEVICE_FN HeldRanks ranks_at(const TopKRow& row,
-                                      const std::uint32_t (&place)[TopK::kPerThread],
-                                      std::uint32_t count) {
-  float score[TopK::kPerThread] = {};
-  MLACHECK_UNROLL
-  for (unsigned j = 0; j < TopK::kPerThread; ++j)
-    if (j < count) score[j] = row.load_one(place[j]);
-  HeldRanks held;
-  MLACHECK_UNROLL
-  for (unsigned j = 0; j < TopK::kPerThread; ++j)
-    if (j < count) held.rank[j] = rank_of<Rules>(score[j], place[j]);
-  return held;
-}
-
 // The block's own list.
 struct SharedList {
   TopK::Shared& shared;
 
-  MLACHECK_DEVICE_FN void operator()(std::uint32_t number, std::uint32_t place) const {
+  MLACHECK_DEVICE_FN void operator()(std::uint32_t number, float score, std::uint32_t place) const {
+    device::store(device::shared(shared.score[TopK::home(number)]), score);
     device::store(device::shared(shared.place[TopK::home(number)]), place);
   }
   // The thread's part.
   template <class Rules>
-  MLACHECK_DEVICE_FN HeldRanks held(const TopKRow& row, std::uint32_t candidates) const {
-    std::uint32_t place[TopK::kPerThread] = {};
-    const std::uint32_t count = held_by_thread(candidates);
+  MLACHECK_DEVICE_FN HeldRanks held(std::uint32_t candidates) const {
+    HeldRanks held;
     MLACHECK_UNROLL
-    for (unsigned j = 0; j < TopK::kPerThread; ++j)
-      if (j < count)
-        place[j] = device::load(device::shared(
-            shared.place[TopK::home(device::thread_index() * TopK::kPerThread + j)]));
-    return ranks_at<Rules>(row, place, count);
+    for (unsigned j = 0; j < TopK::kPerThread; ++j) {
+      const std::uint32_t number = device::thread_index() * TopK::kPerThread + j;
+      if (number < candidates)
+        held.rank[j] =
+            rank_of<Rules>(device::load(device::shared(shared.score[TopK::home(number)])),
+                           device::load(device::shared(shared.place[TopK::home(number)])));
+    }
+    return held;
   }
 };
 
@@ -124,7 +105,7 @@ MLACHECK_DEVICE_FN void select_exactly(const TopKArguments& a, TopK::Shared& sha
   const std::uint32_t candidates =
       collect<Rules>(s, row, row.load_tile(0, row.vectors), 0, row.vectors, threshold, list);
   device::sync_block();
-  select_candidates<Rules>(a, s, row, list.held<Rules>(row, candidates), candidates, selected);
+  select_candidates<Rules>(a, s, row, list.held<Rules>(candidates), candidates, selected);
 }
 
 }  // namespace mlacheck::kernels

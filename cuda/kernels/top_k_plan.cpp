@@ -17,7 +17,7 @@ std::string says(const char* name, std::int64_t value, const std::string& allowe
 }
 
 std::uint64_t candidates_bytes(const TopKPlan& plan) {
-  return std::uint64_t{plan.rows} * plan.slices * TopK::kCapacity * sizeof(std::uint32_t);
+  return std::uint64_t{plan.rows} * plan.slices * TopK::kCapacity * sizeof(Candidate);
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ TopKArguments make_arguments(const mlacheck_top_k_problem& p, const mlacheck_ten
   a.selected = t.selected;
   a.slices = device::Divisor(plan.slices);
   if (plan.slices == 1) return a;
-  a.candidates = static_cast<std::uint32_t*>(workspace);
+  a.candidates = static_cast<Candidate*>(workspace);
   a.collected =
       reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(workspace) + candidates_bytes(plan));
   return a;
