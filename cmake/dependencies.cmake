@@ -17,6 +17,13 @@ endif()
 
 set(HDF5_PREFER_PARALLEL FALSE)
 find_package(HDF5 REQUIRED COMPONENTS C)
+# Debian's HDF5 is a link in a folder of its own. What it points to needs no rpath, which every start of a program
+# would search first, for each of its libraries and every kind of CPU.
+get_target_property(hdf5_library hdf5::hdf5 IMPORTED_LOCATION)
+if(hdf5_library)
+  file(REAL_PATH ${hdf5_library} hdf5_library)
+  set_target_properties(hdf5::hdf5 PROPERTIES IMPORTED_LOCATION ${hdf5_library})
+endif()
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(CLI11 REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
