@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -103,14 +105,18 @@ struct Block {
   SharedMemory shared;
   BarrierUnit barriers;
   GlobalLog global;
-  std::vector<Warp> warps;
+  // Not zeroed: most of a warp is registers, which few kernels use all of.
+  std::unique_ptr<Warp[]> warp_memory;
+  std::span<Warp> warps;
   std::vector<Report> reports;
   std::vector<Site> sites;  // of writes, by index
   std::uint16_t site_cache[256] = {};
   std::uint64_t random = 1;
   bool observed = false;  // calls of primitives are listed or changed
 
-  explicit Block(std::uint32_t most_warps) : warps(most_warps) {}
+  explicit Block(std::uint32_t most_warps)
+      : warp_memory(std::make_unique_for_overwrite<Warp[]>(most_warps)),
+        warps(warp_memory.get(), most_warps) {}
   std::uint32_t next_random();
 };
 
