@@ -21,7 +21,7 @@
 #else
 #include "cuda/emulator/site.h"
 #define MLACHECK_DEVICE_FN inline
-#define MLACHECK_KERNEL(threads, blocks) void
+#define MLACHECK_KERNEL(threads, blocks) inline void
 #define MLACHECK_UNROLL
 #define MLACHECK_ROLLED
 #define MLACHECK_SITE_ONLY ::mlacheck::emulator::Site site = ::mlacheck::emulator::Site::here()

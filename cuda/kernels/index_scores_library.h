@@ -41,6 +41,19 @@ inline void declare_tensors(device::Stream& stream, const mlacheck_index_scores_
                  ((p.tokens - 1) * p.score_stride + p.key_count) * 4, Access::write);
 }
 
+// Which tensors the kernel cannot take; empty when it takes all.
+inline std::string flaw_of(const mlacheck_index_scores_problem& p, const mlacheck_tensors& t) {
+  const bool any = p.tokens > 0 && p.key_count > 0;
+  return first_of({absence("q", any, t.q), absence("weights", any, t.weights),
+                   absence("cache", any && p.keys.slots > 0, t.cache),
+                   absence("block_table", any && p.has_block_table != 0, t.block_table),
+                   absence("request", any && p.has_request != 0, t.request),
+                   absence("range_begin", any && p.has_key_range != 0, t.range_begin),
+                   absence("range_end", any && p.has_key_range != 0, t.range_end),
+                   misalignment("cache", t.cache, 16), misalignment("q", t.q, 16),
+                   misalignment("weights", t.weights, 4)});
+}
+
 // A kernel takes queries and keys of one type: a kernel for each.
 template <mlacheck_dtype Element>
 struct IndexScoresKernel {
@@ -69,8 +82,10 @@ struct IndexScoresKernel {
       const mlacheck_index_scores_problem& p = problem->u.index_scores;
       const device::Machine machine = device::machine();
       if (!machine.refusal.empty()) return machine.refusal;
-      std::string reason = misalignment("cache", tensors->cache, 16);
-      if (reason.empty()) reason = misalignment("q", tensors->q, 16);
+      std::string reason =
+          first_of({flaw_of(p, *tensors),
+                    absence("scores_out", p.tokens > 0 && p.key_count > 0, tensors->scores_out),
+                    misalignment("scores_out", tensors->scores_out, 4)});
       if (!reason.empty()) return reason;
       device::Stream stream(stream_handle);
       if (!device::kOnDevice) declare_tensors(stream, p, *tensors);
@@ -107,26 +122,11 @@ inline constexpr mlacheck_contract kIndexScoresContract = {
     .max_headroom = 0,
 };
 
-template <mlacheck_dtype Element>
-constexpr mlacheck_kernel index_scores_kernel(const char* name, const char* description) {
-  return {.struct_size = sizeof(mlacheck_kernel),
-          .op = MLACHECK_INDEX_SCORES,
-          .name = name,
-          .description = description,
-          .memory = device::kOnDevice ? MLACHECK_DEVICE : MLACHECK_HOST,
-          .reserved = 0,
-          .conventions = kDefaultConventions,
-          .contract = kIndexScoresContract,
-          .supports = IndexScoresKernel<Element>::supports,
-          .workspace_size = IndexScoresKernel<Element>::workspace_size,
-          .run = IndexScoresKernel<Element>::run,
-          .relu_drops_nan = 0,
-          .reserved_2 = 0};
-}
-
-inline constexpr mlacheck_kernel kIndexScoresF16 = index_scores_kernel<MLACHECK_F16>(
-    "index_scores_f16", "f16 keys and queries of 128 dims, any heads, flat or paged");
-inline constexpr mlacheck_kernel kIndexScoresBf16 = index_scores_kernel<MLACHECK_BF16>(
-    "index_scores_bf16", "bf16 keys and queries of 128 dims, any heads, flat or paged");
+inline constexpr mlacheck_kernel kIndexScoresF16 = declared<IndexScoresKernel<MLACHECK_F16>>(
+    MLACHECK_INDEX_SCORES, "index_scores_f16",
+    "f16 keys and queries of 128 dims, any heads, flat or paged", kIndexScoresContract);
+inline constexpr mlacheck_kernel kIndexScoresBf16 = declared<IndexScoresKernel<MLACHECK_BF16>>(
+    MLACHECK_INDEX_SCORES, "index_scores_bf16",
+    "bf16 keys and queries of 128 dims, any heads, flat or paged", kIndexScoresContract);
 
 }  // namespace mlacheck::kernels

@@ -34,6 +34,8 @@ std::string refusal(const mlacheck_index_scores_problem& p) {
   if (p.tokens < 0 || p.tokens > kInt32Max) return says("tokens", p.tokens, "0 ... 2^31 - 1");
   if (p.key_count < 0 || p.key_count > kInt32Max)
     return says("key_count", p.key_count, "0 ... 2^31 - 1");
+  if (p.score_stride < p.key_count)
+    return says("score_stride", p.score_stride, "at least key_count");
   if (p.q_token_stride % 8 != 0) return says("q_token_stride", p.q_token_stride, "a multiple of 8");
   if (p.q_head_stride % 8 != 0) return says("q_head_stride", p.q_head_stride, "a multiple of 8");
   // As many items as the largest plan makes.

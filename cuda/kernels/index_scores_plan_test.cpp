@@ -15,6 +15,7 @@ mlacheck_index_scores_problem problem(std::int64_t tokens, std::int64_t keys) {
   p.heads = 32;
   p.dim = kIndexDim;
   p.key_count = keys;
+  p.score_stride = keys;
   p.q_dtype = MLACHECK_F16;
   p.q_token_stride = 32 * kIndexDim;
   p.q_head_stride = kIndexDim;
@@ -81,6 +82,12 @@ TEST(IndexScoresPlan, FillsTheChipWhereItCan) {
 TEST(IndexScoresPlan, OfNothingIsEmpty) {
   EXPECT_EQ(make_plan(problem(0, 100), 132).blocks, 0u);
   EXPECT_EQ(make_plan(problem(100, 0), 132).blocks, 0u);
+}
+
+TEST(IndexScoresPlan, RowsOfScoresThatOverlapAreRefused) {
+  mlacheck_index_scores_problem p = problem(3, 40);
+  p.score_stride = 39;
+  EXPECT_EQ(refusal(p), "score_stride 39: at least key_count");
 }
 
 TEST(IndexScoresPlan, MoreItemsThanNumbersAreRefused) {

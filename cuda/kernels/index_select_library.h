@@ -42,9 +42,10 @@ struct IndexSelectKernel {
       if (workspace_given < plan.workspace_bytes)
         return "workspace: " + std::to_string(workspace_given) + " bytes, needs " +
                std::to_string(plan.workspace_bytes);
-      std::string reason = misalignment("cache", t.cache, 16);
-      if (reason.empty()) reason = misalignment("q", t.q, 16);
-      if (reason.empty()) reason = misalignment("workspace", workspace, 256);
+      std::string reason = first_of(
+          {flaw_of(p.scores, t), absence("selected", plan.rows > 0, t.selected),
+           misalignment("selected", t.selected, 4),
+           misalignment("workspace", plan.workspace_bytes > 0 ? workspace : nullptr, 256)});
       if (!reason.empty()) return reason;
       device::Stream stream(stream_handle);
       if (!device::kOnDevice) declare_tensors(stream, p.scores, t);

@@ -30,6 +30,7 @@ mlacheck_top_k_problem selection_of(const mlacheck_index_select_problem& p, std:
 std::string refusal(const mlacheck_index_select_problem& p) {
   mlacheck_index_scores_problem rows = p.scores;  // of one part: its limits are not those of all
   rows.tokens = std::min<std::int64_t>(rows.tokens, 1);
+  rows.score_stride = rows.key_count;
   std::string reason = refusal(rows);
   if (reason.empty()) reason = refusal(selection_of(p, p.scores.tokens, 0));
   if (reason.empty() && p.to_slots != 0 && p.scores.has_block_table == 0)

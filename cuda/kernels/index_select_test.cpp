@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "cuda/kernels/index_scores_testing.h"
-#include "cuda/kernels/index_select_launch.h"
+#include "cuda/kernels/index_select_library.h"
 #include "reference/operators/map_slots.h"
 #include "reference/operators/top_k.h"
 
@@ -124,6 +126,34 @@ TEST(IndexSelect, KeepsItsScoresInTheL2Cache) {
     EXPECT_GE(plan.rows, 1);
     EXPECT_TRUE(plan.rows == keys || plan.rows < 32 || plan.rows % 32 == 0) << plan.rows;
   }
+}
+
+// A flag without its tensor is not taken for no flag.
+TEST(IndexSelect, RefusesTensorsThatAreNotThere) {
+  const IndexProblem problem = ragged();
+  mlacheck_problem p = {};
+  p.op = MLACHECK_INDEX_SELECT;
+  p.u.index_select = abi(problem, false);
+  std::vector<std::int32_t> selected(static_cast<std::size_t>(problem.tokens * kSelected));
+  mlacheck_tensors t = problem.tensors(nullptr);
+  t.selected = selected.data();
+  alignas(256) static std::byte workspace[1 << 20];
+  const auto reason = [&] {
+    char why[256] = "";
+    const int result = IndexSelectKernel<MLACHECK_F16>::run(&p, &t, workspace, sizeof workspace,
+                                                            nullptr, why, sizeof why);
+    EXPECT_EQ(result == 0, std::string(why).empty());
+    return std::string(why);
+  };
+  EXPECT_EQ(reason(), "");
+  for (const std::int32_t* mlacheck_tensors::*tensor :
+       {&mlacheck_tensors::range_end, &mlacheck_tensors::request, &mlacheck_tensors::block_table}) {
+    const std::int32_t* kept = std::exchange(t.*tensor, nullptr);
+    EXPECT_THAT(reason(), HasSubstr("is null, and the problem has it"));
+    t.*tensor = kept;
+  }
+  t.weights = nullptr;
+  EXPECT_EQ(reason(), "weights is null, and the problem has it");
 }
 
 TEST(IndexSelect, RefusesSlotsWithoutATable) {

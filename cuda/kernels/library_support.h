@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <string>
 
 #include "cuda/device/launch.h"
@@ -39,6 +40,19 @@ inline std::string misalignment(const char* name, const void* data, std::uintptr
              ? std::string()
              : std::string(name) + " at an address of " + std::to_string(address % alignment) +
                    " modulo " + std::to_string(alignment) + ": a multiple of it";
+}
+
+// Why a kernel cannot do without a tensor that the problem says there is; empty when it is there.
+inline std::string absence(const char* name, bool wanted, const void* data) {
+  return wanted && data == nullptr ? std::string(name) + " is null, and the problem has it"
+                                   : std::string();
+}
+
+// The first that is not empty.
+inline std::string first_of(std::initializer_list<std::string> reasons) {
+  for (const std::string& reason : reasons)
+    if (!reason.empty()) return reason;
+  return "";
 }
 
 // Tells the emulator of a tensor; an absent or empty one is none.

@@ -36,6 +36,11 @@ struct MapSlotsKernel {
       using device::Access;
       const mlacheck_map_slots_problem& p = problem->u.map_slots;
       const mlacheck_tensors& t = *tensors;
+      std::string reason =
+          first_of({absence("positions", p.count > 0, t.positions),
+                    absence("block_table", p.count > 0 && p.blocks > 0, t.block_table),
+                    absence("slots", p.count > 0, t.slots)});
+      if (!reason.empty()) return reason;
       device::Stream stream(stream_handle);
       declare_tensor(stream, "positions", t.positions, p.count * 4, Access::read);
       declare_tensor(stream, "block_table", t.block_table, p.blocks * 4, Access::read);

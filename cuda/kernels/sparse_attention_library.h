@@ -43,7 +43,12 @@ inline void declare_tensors(device::Stream& stream, const mlacheck_sparse_attent
 // Which address the kernels cannot take; empty when they take all.
 inline std::string misaligned(const mlacheck_sparse_attention_problem& p, const mlacheck_tensors& t,
                               const void* workspace) {
-  std::string text = misalignment("cache", t.cache, 16);
+  const bool any = p.tokens > 0;
+  std::string text = first_of(
+      {absence("q", any, t.q), absence("indices", any && p.topk > 0, t.indices),
+       absence("topk_length", any && p.has_topk_length != 0, t.topk_length),
+       absence("attn_sink", any && p.has_attn_sink != 0, t.attn_sink), absence("out", any, t.out),
+       absence("lse", any, t.lse), misalignment("cache", t.cache, 16)});
   if (text.empty()) text = misalignment("q", t.q, 4);
   if (text.empty()) text = misalignment("out", t.out, p.out_dtype == MLACHECK_F32 ? 8 : 4);
   if (text.empty()) text = misalignment("workspace", workspace, 256);
@@ -103,26 +108,11 @@ struct SparseAttention {
   }
 };
 
-template <mlacheck_dtype Element>
-constexpr mlacheck_kernel sparse_attention(const char* name, const char* description) {
-  return {.struct_size = sizeof(mlacheck_kernel),
-          .op = MLACHECK_SPARSE_ATTENTION,
-          .name = name,
-          .description = description,
-          .memory = device::kOnDevice ? MLACHECK_DEVICE : MLACHECK_HOST,
-          .reserved = 0,
-          .conventions = kDefaultConventions,
-          .contract = attention_contract(Element),
-          .supports = SparseAttention<Element>::supports,
-          .workspace_size = SparseAttention<Element>::workspace_size,
-          .run = SparseAttention<Element>::run,
-          .relu_drops_nan = 0,
-          .reserved_2 = 0};
-}
-
-inline constexpr mlacheck_kernel kSparseAttentionF16 = sparse_attention<MLACHECK_F16>(
-    "sparse_attention_f16", "f16 rows and queries, any heads, any topk, flat or paged");
-inline constexpr mlacheck_kernel kSparseAttentionBf16 = sparse_attention<MLACHECK_BF16>(
-    "sparse_attention_bf16", "bf16 rows and queries, any heads, any topk, flat or paged");
+inline constexpr mlacheck_kernel kSparseAttentionF16 = declared<SparseAttention<MLACHECK_F16>>(
+    MLACHECK_SPARSE_ATTENTION, "sparse_attention_f16",
+    "f16 rows and queries, any heads, any topk, flat or paged", attention_contract(MLACHECK_F16));
+inline constexpr mlacheck_kernel kSparseAttentionBf16 = declared<SparseAttention<MLACHECK_BF16>>(
+    MLACHECK_SPARSE_ATTENTION, "sparse_attention_bf16",
+    "bf16 rows and queries, any heads, any topk, flat or paged", attention_contract(MLACHECK_BF16));
 
 }  // namespace mlacheck::kernels

@@ -51,8 +51,15 @@ struct TopKKernel {
       if (workspace_given < needed)
         return "workspace: " + std::to_string(workspace_given) + " bytes, needs " +
                std::to_string(needed);
-      std::string reason = misalignment("scores_in", tensors->scores_in, 4);
-      if (reason.empty() && needed > 0) reason = misalignment("workspace", workspace, 256);
+      const bool any = p.rows > 0 && p.k > 0;
+      std::string reason =
+          first_of({absence("scores_in", any && p.columns > 0, tensors->scores_in),
+                    absence("selected", any, tensors->selected),
+                    absence("range_begin", any && p.has_row_range != 0, tensors->range_begin),
+                    absence("range_end", any && p.has_row_range != 0, tensors->range_end),
+                    misalignment("scores_in", tensors->scores_in, 4),
+                    misalignment("selected", tensors->selected, 4),
+                    misalignment("workspace", needed > 0 ? workspace : nullptr, 256)});
       if (!reason.empty()) return reason;
       device::Stream stream(stream_handle);
       declare_tensors(stream, p, *tensors, workspace, static_cast<std::int64_t>(needed));
@@ -62,28 +69,7 @@ struct TopKKernel {
   }
 };
 
-// It rounds nothing: of a contract, only what is promised of any kernel is read.
-constexpr mlacheck_contract top_k_contract() {
-  mlacheck_contract contract = {};
-  contract.struct_size = sizeof(mlacheck_contract);
-  contract.batch_invariant = 1;
-  contract.run_deterministic = 1;
-  return contract;
-}
-
-inline constexpr mlacheck_kernel kTopK = {
-    .struct_size = sizeof(mlacheck_kernel),
-    .op = MLACHECK_TOP_K,
-    .name = "top_k",
-    .description = "exact, any rows, any range, k up to 4,096",
-    .memory = device::kOnDevice ? MLACHECK_DEVICE : MLACHECK_HOST,
-    .reserved = 0,
-    .conventions = kDefaultConventions,
-    .contract = top_k_contract(),
-    .supports = TopKKernel::supports,
-    .workspace_size = TopKKernel::workspace_size,
-    .run = TopKKernel::run,
-    .relu_drops_nan = 0,
-    .reserved_2 = 0};
+inline constexpr mlacheck_kernel kTopK = declared<TopKKernel>(
+    MLACHECK_TOP_K, "top_k", "exact, any rows, any range, k up to 4,096", kExactContract);
 
 }  // namespace mlacheck::kernels

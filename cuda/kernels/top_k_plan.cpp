@@ -2,19 +2,15 @@
 
 #include <algorithm>
 
+#include "cuda/kernels/plan_support.h"
+
 namespace mlacheck::kernels {
 namespace {
-
-constexpr std::int64_t kMostCount = 0x7fffffff;
 
 // A slice has at least so many scores; a row below kLeastSliced is one block's, which takes it sooner
 // than two kernels do.
 constexpr std::int64_t kLeastSlice = 4096;
 constexpr std::int64_t kLeastSliced = 32'768;
-
-std::string says(const char* name, std::int64_t value, const std::string& allowed) {
-  return std::string(name) + " " + std::to_string(value) + ": " + allowed;
-}
 
 std::uint64_t candidates_bytes(const TopKPlan& plan) {
   return std::uint64_t{plan.rows} * plan.slices * TopK::kCapacity * sizeof(Candidate);
@@ -23,8 +19,8 @@ std::uint64_t candidates_bytes(const TopKPlan& plan) {
 }  // namespace
 
 std::string refusal(const mlacheck_top_k_problem& p) {
-  if (p.rows < 0 || p.rows > kMostCount) return says("rows", p.rows, "0 ... 2^31 - 1");
-  if (p.columns < 0 || p.columns > kMostCount) return says("columns", p.columns, "0 ... 2^31 - 1");
+  if (p.rows < 0 || p.rows > kInt32Max) return says("rows", p.rows, "0 ... 2^31 - 1");
+  if (p.columns < 0 || p.columns > kInt32Max) return says("columns", p.columns, "0 ... 2^31 - 1");
   if (p.k < 0 || p.k > TopK::kMostSelected)
     return says("k", p.k, "0 ... " + std::to_string(TopK::kMostSelected));
   if (p.score_stride < 0) return says("score_stride", p.score_stride, "at least 0");
