@@ -47,6 +47,7 @@ function(mlacheck_test name)
     fmt::fmt OpenMP::OpenMP_CXX GTest::gtest GTest::gmock GTest::gtest_main)
   # At -O1 gcc 12 sees std::string write out of bounds (its bug 105651).
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>
+    $<$<BOOL:${MLACHECK_SANITIZE}>:-O0> $<$<BOOL:${MLACHECK_SANITIZE}>:-g0>
     $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-stringop-overflow>)
   set_target_properties(${name} PROPERTIES UNITY_BUILD OFF MLACHECK_IS_TEST ON)
   get_property(first_test GLOBAL PROPERTY MLACHECK_FIRST_TEST)

@@ -26,11 +26,13 @@ TEST(CliBench, RefusesWhatItCannotTime) {
   EXPECT_EQ(mlacheck({"bench", "mlacheck1 op=sparse_attention k=0"}).code, 2);
   EXPECT_EQ(mlacheck({"bench", kSmall, "--tokens", "1,0"}).code, 2);
   EXPECT_EQ(mlacheck({"bench", kSmall, "--kernel", "/nonexistent.so"}).code, 3);
+  EXPECT_EQ(mlacheck({"bench", kSmall, "--json", "/nonexistent/a.json"}).code, 3);
+  EXPECT_EQ(mlacheck({"bench", "--batch-invariant", "mlacheck1 op=top_k"}).code, 2);
 }
 
 TEST(CliBench, WithoutAGpuIsSkippedByName) {
   if (find_gpu()) GTEST_SKIP() << "there is a GPU here";
-  const Outcome outcome = mlacheck({"bench", kSmall});
+  const Outcome outcome = mlacheck({"bench", "--tokens", "1,8", kSmall});
   EXPECT_EQ(outcome.code, 77);
   EXPECT_THAT(outcome.out, HasSubstr("SKIPPED bench: there is no GPU here"));
 }

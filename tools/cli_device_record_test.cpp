@@ -87,6 +87,20 @@ TEST_F(DeviceRecords, AreReplayedWholeIfAskedFor) {
   EXPECT_THAT(all.out, AllOf(HasSubstr("row 3, head 0"), HasSubstr("1 of 600 hashes differ")));
 }
 
+TEST_F(DeviceRecords, WithoutAnOutputProveNothing) {
+  ASSERT_EQ(record("default mlacheck1 op=top_k t=0\r\n").code, 0);
+  const Outcome check = mlacheck({"golden", "check", file_});
+  EXPECT_EQ(check.code, 4) << check.out;
+  EXPECT_THAT(check.out, HasSubstr("MISTRUSTED"));
+}
+
+TEST_F(DeviceRecords, AreNotMadeWhereTheyCannotBeKept) {
+  file_ = "/nonexistent/a.h5";
+  const Outcome recorded = record(kBits);
+  EXPECT_EQ(recorded.code, 3);
+  EXPECT_THAT(recorded.out, Not(HasSubstr("[1/1]")));
+}
+
 TEST_F(DeviceRecords, OfOtherInputsAreRefused) {
   ASSERT_EQ(record(kBits).code, 0);
   const Outcome check = check_changed([](Golden& golden) {

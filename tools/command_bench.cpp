@@ -20,6 +20,7 @@
 #include "tools/judgements.h"
 #include "tools/kernel_options.h"
 #include "tools/reference_library.h"
+#include "tools/report_files.h"
 
 namespace mlacheck {
 
@@ -131,7 +132,11 @@ int run_bench(BenchOptions options) {
   for (const std::string& line : options.recipes) {
     recipes.push_back(parse_recipe(line));
     require_work(recipes.back());
+    if (options.batch_invariant && !std::holds_alternative<SparseAttentionRecipe>(recipes.back()))
+      throw std::invalid_argument(fmt::format(
+          "bench: '{}': --batch-invariant is a mode of op=sparse_attention alone", line));
   }
+  if (options.json) require_writable(*options.json);
   std::vector<KernelLibrary> libraries = options.kernels.load();
 
   const std::optional<GpuInfo> gpu = find_gpu();
@@ -166,6 +171,7 @@ void add_bench(CLI::App& app, Action& action) {
                    "Rows of a call, one size after another, in place of a recipe's t; default "
                    "without a recipe: 1,8,64,256,1024,4096")
       ->delimiter(',')
+      ->allow_extra_args(false)  // a recipe may follow
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--batch-invariant", options->batch_invariant,
                     "Ask for the mode in which a row has the same bits alone and in any batch");

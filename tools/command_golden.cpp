@@ -20,6 +20,7 @@
 #include "tools/golden_checks.h"
 #include "tools/golden_sources.h"
 #include "tools/reference_library.h"
+#include "tools/report_files.h"
 #include "tools/report_options.h"
 
 namespace mlacheck {
@@ -147,6 +148,7 @@ std::vector<RecordRequest> read_requests(const std::filesystem::path& path) {
 
 int record(const RecordOptions& options) {
   const std::vector<RecordRequest> requests = read_requests(options.recipes);
+  require_writable(options.out);
   const KernelLibrary library = load_library(options.library);
   if (is_on_device(library) && options.emulated)
     throw std::invalid_argument(fmt::format(

@@ -173,9 +173,10 @@ void replay_records(const RecordsCheck& check, const DeviceRecords& records,
     for (CheckResult& failure : replays[i].failures) report.add(std::move(failure));
   }
   if (!passed) return;
+  // What holds no output shows nothing.
   report.add({fmt::format("{} on {}: {} records, {} of {} rows replayed", name,
                           library.path().filename().string(), count, replayed, rows),
-              Status::pass,
+              outputs > 0 && replayed > 0 ? Status::pass : Status::mistrusted,
               fmt::format("{} outputs of {}, driver {}, {}", outputs, records.origin.gpu,
                           records.origin.driver, records.origin.compiler),
               "", stopwatch.seconds()});

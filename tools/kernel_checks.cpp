@@ -35,9 +35,9 @@ bool is_for(std::int32_t op, const Recipe& recipe) {
   return std::holds_alternative<TopKRecipe>(recipe) && op == MLACHECK_TOP_K;
 }
 
-// Selections take a quarter of the keys.
+// Selections take a quarter of the keys, as a model does at most.
 std::int64_t selected_keys(const IndexScoresProblem& problem) {
-  return std::max<std::int64_t>(problem.key_count / 4, 1);
+  return std::clamp<std::int64_t>(problem.key_count / 4, 1, 2048);
 }
 
 // The positions that map_slots is tried on: all keys, out of order, absent and past the table.
