@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
+#include <vector>
 
 #include "cuda/kernels/top_k_launch_impl.h"
 #include "cuda/kernels/top_k_testing.h"
@@ -21,7 +23,10 @@ Selecting problem() {
   Selecting selecting(4, kColumns, 300);
   selecting.fill_row(0, scores_of(Scores::normal, kColumns, 1));
   selecting.fill_row(1, scores_of(Scores::specials, kColumns, 2));
-  selecting.fill_row(2, scores_that_mislead(kColumns, 3, true));
+  std::vector<float> misleading = scores_that_mislead(kColumns, 3, true);
+  // Candidates in the last tile, which nothing but the barrier after it orders.
+  std::fill(misleading.end() - 16, misleading.end(), 1e6f);
+  selecting.fill_row(2, misleading);
   selecting.fill_row(3, scores_of(Scores::few_above_zeros, kColumns, 4));
   selecting.end[0] = 2'000;
   selecting.calls = 2;
