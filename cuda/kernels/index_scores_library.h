@@ -57,43 +57,25 @@ inline std::string flaw_of(const mlacheck_index_scores_problem& p, const mlachec
 // A kernel takes queries and keys of one type: a kernel for each.
 template <mlacheck_dtype Element>
 struct IndexScoresKernel {
-  static constexpr const char* kElement = Element == MLACHECK_F16 ? "f16 (2)" : "bf16 (3)";
+  using Problem = mlacheck_index_scores_problem;
+  static constexpr mlacheck_operator kOp = MLACHECK_INDEX_SCORES;
+  static constexpr const char* kOpName = "index_scores (2)";
+  static const Problem& problem(const mlacheck_problem& p) { return p.u.index_scores; }
 
-  static int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
-    return guarded(why, why_size, 0, [&] {
-      if (problem->op != MLACHECK_INDEX_SCORES)
-        return "op " + std::to_string(problem->op) + ": this kernel runs index_scores (2)";
-      const mlacheck_index_scores_problem& p = problem->u.index_scores;
-      if (p.q_dtype != Element)
-        return "q_dtype " + std::to_string(p.q_dtype) + ": this kernel takes " + kElement;
-      std::string reason = refusal(p);
-      return reason.empty() ? device::machine().refusal : reason;
-    });
+  static std::string refusal_of(const Problem& p) {
+    return first_of({q_dtype_refusal<Element>(p.q_dtype), refusal(p)});
   }
-
-  static int workspace_size(const mlacheck_problem*, std::uint64_t* bytes) {
-    *bytes = 0;
-    return 0;
+  static std::uint64_t bytes(const Problem&, unsigned) { return 0; }
+  static std::string flaw(const Problem& p, const mlacheck_tensors& t) {
+    return first_of({flaw_of(p, t),
+                     absence("scores_out", p.tokens > 0 && p.key_count > 0, t.scores_out),
+                     misalignment("scores_out", t.scores_out, 4)});
   }
-
-  static int run(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void*,
-                 std::uint64_t, void* stream_handle, char* why, std::size_t why_size) {
-    return guarded(why, why_size, 1, [&]() -> std::string {
-      const mlacheck_index_scores_problem& p = problem->u.index_scores;
-      const device::Machine machine = device::machine();
-      if (!machine.refusal.empty()) return machine.refusal;
-      std::string reason =
-          first_of({flaw_of(p, *tensors),
-                    absence("scores_out", p.tokens > 0 && p.key_count > 0, tensors->scores_out),
-                    misalignment("scores_out", tensors->scores_out, 4)});
-      if (!reason.empty()) return reason;
-      device::Stream stream(stream_handle);
-      if (!device::kOnDevice) declare_tensors(stream, p, *tensors);
-      const IndexScoresPlan plan = make_plan(p, machine.multiprocessors);
-      constexpr auto kE = Element == MLACHECK_F16 ? device::Element::f16 : device::Element::bf16;
-      launch_index_scores<kE>(stream, plan, make_arguments(p, *tensors, plan));
-      return "";
-    });
+  static void start(device::Stream& stream, const Problem& p, const mlacheck_tensors& t, void*,
+                    unsigned multiprocessors) {
+    if (!device::kOnDevice) declare_tensors(stream, p, t);
+    const IndexScoresPlan plan = make_plan(p, multiprocessors);
+    launch_index_scores<kElementOf<Element>>(stream, plan, make_arguments(p, t, plan));
   }
 };
 
@@ -122,11 +104,13 @@ inline constexpr mlacheck_contract kIndexScoresContract = {
     .max_headroom = 0,
 };
 
-inline constexpr mlacheck_kernel kIndexScoresF16 = declared<IndexScoresKernel<MLACHECK_F16>>(
-    MLACHECK_INDEX_SCORES, "index_scores_f16",
-    "f16 keys and queries of 128 dims, any heads, flat or paged", kIndexScoresContract);
-inline constexpr mlacheck_kernel kIndexScoresBf16 = declared<IndexScoresKernel<MLACHECK_BF16>>(
-    MLACHECK_INDEX_SCORES, "index_scores_bf16",
-    "bf16 keys and queries of 128 dims, any heads, flat or paged", kIndexScoresContract);
+inline constexpr mlacheck_kernel kIndexScoresF16 =
+    declared<Functions<IndexScoresKernel<MLACHECK_F16>>>(
+        MLACHECK_INDEX_SCORES, "index_scores_f16",
+        "f16 keys and queries of 128 dims, any heads, flat or paged", kIndexScoresContract);
+inline constexpr mlacheck_kernel kIndexScoresBf16 =
+    declared<Functions<IndexScoresKernel<MLACHECK_BF16>>>(
+        MLACHECK_INDEX_SCORES, "index_scores_bf16",
+        "bf16 keys and queries of 128 dims, any heads, flat or paged", kIndexScoresContract);
 
 }  // namespace mlacheck::kernels

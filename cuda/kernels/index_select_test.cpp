@@ -140,8 +140,8 @@ TEST(IndexSelect, RefusesTensorsThatAreNotThere) {
   alignas(256) static std::byte workspace[1 << 20];
   const auto reason = [&] {
     char why[256] = "";
-    const int result = IndexSelectKernel<MLACHECK_F16>::run(&p, &t, workspace, sizeof workspace,
-                                                            nullptr, why, sizeof why);
+    const int result = Functions<IndexSelectKernel<MLACHECK_F16>>::run(
+        &p, &t, workspace, sizeof workspace, nullptr, why, sizeof why);
     EXPECT_EQ(result == 0, std::string(why).empty());
     return std::string(why);
   };

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cuda/device/launch.h"
+#include "cuda/device/matrix.h"
 #include "cuda/include/mlacheck_kernel.h"
 
 // What the project's kernels share in how they declare themselves (cuda/include/mlacheck_kernel.h).
@@ -90,7 +91,69 @@ inline constexpr mlacheck_contract kExactContract = [] {
   return contract;
 }();
 
-// A kernel by its functions: K::supports, K::workspace_size, K::run.
+// The element type that a kernel takes q in, for those with one kernel a type.
+template <mlacheck_dtype Dtype>
+inline constexpr auto kElementOf =
+    Dtype == MLACHECK_F16 ? device::Element::f16 : device::Element::bf16;
+template <mlacheck_dtype Dtype>
+std::string q_dtype_refusal(std::int32_t q_dtype) {
+  if (q_dtype == Dtype) return "";
+  return "q_dtype " + std::to_string(q_dtype) + ": this kernel takes " +
+         (Dtype == MLACHECK_F16 ? "f16 (2)" : "bf16 (3)");
+}
+
+// The C functions of a kernel, from what is its own:
+//
+//   kOp, kOpName                                       "top_k (3)"
+//   problem(problem)                                   its member of the union
+//   refusal_of(p)                                      why it does not run p; empty when it does
+//   bytes(p, multiprocessors)                          of workspace
+//   flaw(p, t)                                         which tensor it cannot take; empty: none
+//   start(stream, p, t, workspace, multiprocessors)    workspace: null where it needs none
+template <class K>
+struct Functions {
+  static int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
+    return guarded(why, why_size, 0, [&] {
+      if (problem->op != K::kOp)
+        return "op " + std::to_string(problem->op) + ": this kernel runs " + K::kOpName;
+      std::string reason = K::refusal_of(K::problem(*problem));
+      return reason.empty() ? device::machine().refusal : reason;
+    });
+  }
+
+  static int workspace_size(const mlacheck_problem* problem, std::uint64_t* bytes) {
+    char unheard[1];
+    return guarded(unheard, sizeof unheard, 1, [&] {
+      const device::Machine machine = device::machine();
+      *bytes = K::bytes(K::problem(*problem), machine.multiprocessors);
+      return machine.refusal;
+    });
+  }
+
+  static int run(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void* workspace,
+                 std::uint64_t workspace_given, void* stream_handle, char* why,
+                 std::size_t why_size) {
+    return guarded(why, why_size, 1, [&]() -> std::string {
+      const auto& p = K::problem(*problem);
+      const device::Machine machine = device::machine();
+      if (!machine.refusal.empty()) return machine.refusal;
+      const std::uint64_t needed = K::bytes(p, machine.multiprocessors);
+      if (workspace_given < needed)
+        return "workspace: " + std::to_string(workspace_given) + " bytes, needs " +
+               std::to_string(needed);
+      void* const used = needed > 0 ? workspace : nullptr;
+      std::string reason = first_of({K::flaw(p, *tensors), misalignment("workspace", used, 256)});
+      if (!reason.empty()) return reason;
+      device::Stream stream(stream_handle);
+      declare_tensor(stream, "workspace", used, static_cast<std::int64_t>(needed),
+                     device::Access::write);
+      K::start(stream, p, *tensors, used, machine.multiprocessors);
+      return "";
+    });
+  }
+};
+
+// A kernel by its C functions: K::supports, K::workspace_size, K::run.
 template <class K>
 constexpr mlacheck_kernel declared(mlacheck_operator op, const char* name, const char* description,
                                    const mlacheck_contract& contract) {

@@ -12,8 +12,7 @@ namespace mlacheck::kernels {
 
 // What the launches may touch, for the emulator.
 inline void declare_tensors(device::Stream& stream, const mlacheck_sparse_attention_problem& p,
-                            const mlacheck_tensors& t, void* workspace,
-                            std::int64_t workspace_bytes) {
+                            const mlacheck_tensors& t) {
   using device::Access;
   const auto declare = [&](const char* name, const void* data, std::int64_t bytes, Access access) {
     declare_tensor(stream, name, data, bytes, access);
@@ -37,82 +36,52 @@ inline void declare_tensors(device::Stream& stream, const mlacheck_sparse_attent
   declare("out", t.out, rows * p.v_dim * (p.out_dtype == MLACHECK_F32 ? 4 : 2), Access::write);
   declare("lse", t.lse, 4 * rows, Access::write);
   declare("max_logit", t.max_logit, 4 * rows, Access::write);
-  declare("workspace", workspace, workspace_bytes, Access::write);
-}
-
-// Which address the kernels cannot take; empty when they take all.
-inline std::string misaligned(const mlacheck_sparse_attention_problem& p, const mlacheck_tensors& t,
-                              const void* workspace) {
-  const bool any = p.tokens > 0;
-  std::string text = first_of(
-      {absence("q", any, t.q), absence("indices", any && p.topk > 0, t.indices),
-       absence("topk_length", any && p.has_topk_length != 0, t.topk_length),
-       absence("attn_sink", any && p.has_attn_sink != 0, t.attn_sink), absence("out", any, t.out),
-       absence("lse", any, t.lse), misalignment("cache", t.cache, 16)});
-  if (text.empty()) text = misalignment("q", t.q, 4);
-  if (text.empty()) text = misalignment("out", t.out, p.out_dtype == MLACHECK_F32 ? 8 : 4);
-  if (text.empty()) text = misalignment("workspace", workspace, 256);
-  return text;
 }
 
 // A kernel's contract has one type of weights, that of q: a kernel for each.
 template <mlacheck_dtype Element>
 struct SparseAttention {
-  static constexpr const char* kElement = Element == MLACHECK_F16 ? "f16 (2)" : "bf16 (3)";
+  using Problem = mlacheck_sparse_attention_problem;
+  static constexpr mlacheck_operator kOp = MLACHECK_SPARSE_ATTENTION;
+  static constexpr const char* kOpName = "sparse_attention (1)";
+  static const Problem& problem(const mlacheck_problem& p) { return p.u.sparse_attention; }
 
-  static int supports(const mlacheck_problem* problem, char* why, std::size_t why_size) {
-    return guarded(why, why_size, 0, [&] {
-      if (problem->op != MLACHECK_SPARSE_ATTENTION)
-        return "op " + std::to_string(problem->op) + ": this kernel runs sparse_attention (1)";
-      const mlacheck_sparse_attention_problem& p = problem->u.sparse_attention;
-      if (p.q_dtype != Element)
-        return "q_dtype " + std::to_string(p.q_dtype) + ": this kernel takes " + kElement;
-      std::string reason = refusal(p);
-      return reason.empty() ? device::machine().refusal : reason;
-    });
+  static std::string refusal_of(const Problem& p) {
+    return first_of({q_dtype_refusal<Element>(p.q_dtype), refusal(p)});
   }
-
-  static int workspace_size(const mlacheck_problem* problem, std::uint64_t* bytes) {
-    char unheard[1];
-    return guarded(unheard, sizeof unheard, 1, [&] {
-      const device::Machine machine = device::machine();
-      *bytes = workspace_bytes(make_plan(problem->u.sparse_attention, machine.multiprocessors));
-      return machine.refusal;
-    });
+  static std::uint64_t bytes(const Problem& p, unsigned multiprocessors) {
+    return workspace_bytes(make_plan(p, multiprocessors));
   }
-
-  static int run(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void* workspace,
-                 std::uint64_t workspace_given, void* stream_handle, char* why,
-                 std::size_t why_size) {
-    return guarded(why, why_size, 1, [&]() -> std::string {
-      const mlacheck_sparse_attention_problem& p = problem->u.sparse_attention;
-      const device::Machine machine = device::machine();
-      if (!machine.refusal.empty()) return machine.refusal;
-      const SparseAttentionPlan plan = make_plan(p, machine.multiprocessors);
-      const std::uint64_t needed = workspace_bytes(plan);
-      if (workspace_given < needed)
-        return "workspace: " + std::to_string(workspace_given) + " bytes, needs " +
-               std::to_string(needed);
-      std::string reason = misaligned(p, *tensors, needed > 0 ? workspace : nullptr);
-      if (!reason.empty()) return reason;
-      device::Stream stream(stream_handle);
-      declare_tensors(stream, p, *tensors, workspace, static_cast<std::int64_t>(needed));
-      const SparseAttentionArguments arguments = make_arguments(p, *tensors, plan, workspace);
-      constexpr auto kE = Element == MLACHECK_F16 ? device::Element::f16 : device::Element::bf16;
-      if (plan.group_heads == 16)
-        launch_sparse_attention<kE, 16>(stream, plan, arguments);
-      else
-        launch_sparse_attention<kE, 64>(stream, plan, arguments);
-      return "";
-    });
+  static std::string flaw(const Problem& p, const mlacheck_tensors& t) {
+    const bool any = p.tokens > 0;
+    return first_of({absence("q", any, t.q), absence("indices", any && p.topk > 0, t.indices),
+                     absence("topk_length", any && p.has_topk_length != 0, t.topk_length),
+                     absence("attn_sink", any && p.has_attn_sink != 0, t.attn_sink),
+                     absence("out", any, t.out), absence("lse", any, t.lse),
+                     misalignment("cache", t.cache, 16), misalignment("q", t.q, 4),
+                     misalignment("out", t.out, p.out_dtype == MLACHECK_F32 ? 8 : 4)});
+  }
+  static void start(device::Stream& stream, const Problem& p, const mlacheck_tensors& t,
+                    void* workspace, unsigned multiprocessors) {
+    declare_tensors(stream, p, t);
+    const SparseAttentionPlan plan = make_plan(p, multiprocessors);
+    const SparseAttentionArguments arguments = make_arguments(p, t, plan, workspace);
+    if (plan.group_heads == 16)
+      launch_sparse_attention<kElementOf<Element>, 16>(stream, plan, arguments);
+    else
+      launch_sparse_attention<kElementOf<Element>, 64>(stream, plan, arguments);
   }
 };
 
-inline constexpr mlacheck_kernel kSparseAttentionF16 = declared<SparseAttention<MLACHECK_F16>>(
-    MLACHECK_SPARSE_ATTENTION, "sparse_attention_f16",
-    "f16 rows and queries, any heads, any topk, flat or paged", attention_contract(MLACHECK_F16));
-inline constexpr mlacheck_kernel kSparseAttentionBf16 = declared<SparseAttention<MLACHECK_BF16>>(
-    MLACHECK_SPARSE_ATTENTION, "sparse_attention_bf16",
-    "bf16 rows and queries, any heads, any topk, flat or paged", attention_contract(MLACHECK_BF16));
+inline constexpr mlacheck_kernel kSparseAttentionF16 =
+    declared<Functions<SparseAttention<MLACHECK_F16>>>(
+        MLACHECK_SPARSE_ATTENTION, "sparse_attention_f16",
+        "f16 rows and queries, any heads, any topk, flat or paged",
+        attention_contract(MLACHECK_F16));
+inline constexpr mlacheck_kernel kSparseAttentionBf16 =
+    declared<Functions<SparseAttention<MLACHECK_BF16>>>(
+        MLACHECK_SPARSE_ATTENTION, "sparse_attention_bf16",
+        "bf16 rows and queries, any heads, any topk, flat or paged",
+        attention_contract(MLACHECK_BF16));
 
 }  // namespace mlacheck::kernels

@@ -106,20 +106,15 @@ int run(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void*,
 }
 
 template <mlacheck_operator Op, auto Launch>
+struct FloorFunctions {
+  static constexpr auto supports = ::supports<Op>;
+  static constexpr auto workspace_size = ::workspace_size;
+  static constexpr auto run = ::run<Launch>;
+};
+
+template <mlacheck_operator Op, auto Launch>
 constexpr mlacheck_kernel floor_kernel(const char* name, const char* description) {
-  return {.struct_size = sizeof(mlacheck_kernel),
-          .op = Op,
-          .name = name,
-          .description = description,
-          .memory = MLACHECK_DEVICE,
-          .reserved = 0,
-          .conventions = kDefaultConventions,
-          .contract = kContract,
-          .supports = supports<Op>,
-          .workspace_size = workspace_size,
-          .run = run<Launch>,
-          .relu_drops_nan = 0,
-          .reserved_2 = 0};
+  return declared<FloorFunctions<Op, Launch>>(Op, name, description, kContract);
 }
 
 constexpr mlacheck_kernel kRowGather = floor_kernel<MLACHECK_SPARSE_ATTENTION, launch_gather>(
