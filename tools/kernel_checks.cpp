@@ -260,6 +260,12 @@ CheckResult no_kernel(std::string_view asked, const KernelLibrary& library,
 
 }  // namespace
 
+std::vector<CheckResult> check_kernel(const Recipe& recipe, const KernelLibrary& library,
+                                      const mlacheck_kernel& kernel) {
+  if (!is_for(kernel.op, recipe)) return {};
+  return KernelCheck(library, kernel, repro_of(recipe, &library)).run_recipe(recipe);
+}
+
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library) {
   std::vector<CheckResult> results;
   if (const auto* layer = std::get_if<LayerRecipe>(&recipe)) {
@@ -269,9 +275,7 @@ std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary
                                repro_of(recipe, &library));
   }
   for (const mlacheck_kernel* kernel : library.kernels()) {
-    if (!is_for(kernel->op, recipe)) continue;
-    for (CheckResult& result :
-         KernelCheck(library, *kernel, repro_of(recipe, &library)).run_recipe(recipe))
+    for (CheckResult& result : check_kernel(recipe, library, *kernel))
       results.push_back(std::move(result));
   }
   if (results.empty())

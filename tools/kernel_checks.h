@@ -20,6 +20,10 @@ namespace mlacheck {
 // of it can be judged.
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library);
 
+// The same for one kernel of the library; empty when the recipe is for another operator's, or a layer.
+std::vector<CheckResult> check_kernel(const Recipe& recipe, const KernelLibrary& library,
+                                      const mlacheck_kernel& kernel);
+
 // The same for sparse attention on given inputs; `repro` repeats it.
 std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& problem,
                                                  const KernelLibrary& library,
