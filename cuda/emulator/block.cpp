@@ -61,6 +61,17 @@ void Warp::acquire(const Lane& lane, const VectorClock& clock, std::uint64_t pha
   }
 }
 
+void Block::check_registers() {
+  if (last_take.lane == nullptr) return;
+  std::uint32_t wanted = 0;
+  for (std::uint32_t w = 0; w < warp_count; ++w) wanted += warps[w].registers;
+  if (wanted > warp_count * launch_registers())
+    report(*last_take.lane, ReportKind::register_misuse, last_take.site,
+           fmt::format("the block's {} warps want {} registers a lane together and have {}: who "
+                       "takes waits for ever",
+                       warp_count, wanted, warp_count * launch_registers()));
+}
+
 void report(Lane& lane, ReportKind kind, Space space, const std::string& region,
             std::uint64_t offset, const Site& site, const std::string& message) {
   constexpr std::size_t kMost = 32;
@@ -83,6 +94,17 @@ void report(Lane& lane, ReportKind kind, const Site& site, const std::string& me
 void report_shared(Lane& lane, ReportKind kind, std::uint32_t address, const Site& site,
                    const std::string& message) {
   report(lane, kind, Space::shared, {}, address, site, message);
+}
+
+void report_global(Lane& lane, ReportKind kind, std::uintptr_t address, const Site& site,
+                   const std::string& message) {
+  const Region* region = lane.warp->block->launch->memory->nearest(address);
+  report(lane, kind, Space::global, region == nullptr ? "" : region->name,
+         region == nullptr ? address : address - region->range.begin, site, message);
+}
+
+std::string lane_name(Stamp stamp) {
+  return stamp.lane() < kSeveralLanes ? fmt::format("lane {}", stamp.lane()) : "several lanes";
 }
 
 std::uint16_t site_index(Lane& lane, const Site& site) {

@@ -9,6 +9,7 @@
 #include "cuda/emulator/barrier_unit.h"
 #include "cuda/emulator/fiber.h"
 #include "cuda/emulator/global_memory.h"
+#include "cuda/emulator/global_shadow.h"
 #include "cuda/emulator/matrix_unit.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/shared_memory.h"
@@ -81,6 +82,8 @@ struct alignas(64) Warp {
   std::uint32_t ahead_lanes = 0;
   std::uint64_t ahead_of = 0;  // the mbarrier's phase that `ahead` holds
 
+  std::uint32_t registers = 0;  // of each lane
+
   MatrixUnit matrices;
   Lane lanes[kWarpLanes];
 
@@ -105,6 +108,7 @@ struct Block {
   SharedMemory shared;
   BarrierUnit barriers;
   GlobalLog global;
+  GlobalShadow global_shadow;
   // Not zeroed: most of a warp is registers, which few kernels use all of.
   std::unique_ptr<Warp[]> warp_memory;
   std::span<Warp> warps;
@@ -113,11 +117,19 @@ struct Block {
   std::uint16_t site_cache[256] = {};
   std::uint64_t random = 1;
   bool observed = false;  // calls of primitives are listed or changed
+  struct {
+    Lane* lane = nullptr;
+    Site site;
+  } last_take;  // of registers
 
   explicit Block(std::uint32_t most_warps)
       : warp_memory(std::make_unique_for_overwrite<Warp[]>(most_warps)),
         warps(warp_memory.get(), most_warps) {}
   std::uint32_t next_random();
+  // Reports warps that together took more registers than others gave: a GPU's would wait for ever.
+  void check_registers();
+  // Of each thread at the start, where the block fills a multiprocessor.
+  std::uint32_t launch_registers() const { return 65'536 / (warp_count * kWarpLanes) / 8 * 8; }
 };
 
 inline std::uint32_t Lane::thread() const { return warp->index * kWarpLanes + index; }
@@ -126,6 +138,13 @@ inline bool Lane::sees(int agent, Stamp stamp) const {
   if (warp->past.covers(agent, stamp)) return true;
   if (agent == static_cast<int>(warp->index) && stamp.lane() == index) return true;
   return (warp->ahead_lanes >> index & 1u) != 0 && warp->ahead.covers(agent, stamp);
+}
+
+// The last access of a warp, after one more by the lane, or by all its lanes together.
+inline Stamp noted(Stamp last, const Lane& lane, bool whole_warp) {
+  const Warp& warp = *lane.warp;
+  const bool also_others = last.time() >= warp.synced && last.lane() != lane.index;
+  return Stamp::of(warp.time, whole_warp || also_others ? kSeveralLanes : lane.index);
 }
 
 inline std::uint32_t Block::next_random() {
@@ -144,6 +163,11 @@ void report(Lane& lane, ReportKind kind, Space space, const std::string& region,
 void report(Lane& lane, ReportKind kind, const Site& site, const std::string& message);
 void report_shared(Lane& lane, ReportKind kind, std::uint32_t address, const Site& site,
                    const std::string& message);
+void report_global(Lane& lane, ReportKind kind, std::uintptr_t address, const Site& site,
+                   const std::string& message);
+
+// Who it was, for reports.
+std::string lane_name(Stamp stamp);
 
 // The site's index in Block::sites and what it reads as in a report.
 std::uint16_t site_index(Lane& lane, const Site& site);

@@ -14,13 +14,6 @@ bool holds(const Region& region, Interval range) {
   return region.range.begin <= range.begin && range.end <= region.range.end;
 }
 
-void report_global(Lane& lane, ReportKind kind, std::uintptr_t address, const Site& site,
-                   const std::string& message) {
-  const Region* region = lane.warp->block->launch->memory->nearest(address);
-  report(lane, kind, Space::global, region == nullptr ? "" : region->name,
-         region == nullptr ? address : address - region->range.begin, site, message);
-}
-
 }  // namespace
 
 void GlobalMemory::declare(const std::string& name, const void* data, std::uint64_t bytes,
@@ -196,6 +189,7 @@ bool access_global(Lane& lane, const void* data, std::uint64_t bytes, bool write
     report_global(lane, ReportKind::uninitialised_read, address, site, "nobody has written here");
   if (write || block.launch->early || region->access != Access::read)
     log.add(range, write, site_index(lane, site));
+  if (region->access != Access::read) block.global_shadow.note(lane, range, write, site);
   return true;
 }
 

@@ -79,6 +79,72 @@ TEST(GlobalMemory, BlocksMustNotReadWhatOthersWrite) {
   EXPECT_THAT(session.reports()[0].message, ::testing::HasSubstr("reads what block (2, 0) writes"));
 }
 
+// A message through global memory from the first warp to the second; without its barrier a race.
+template <bool kMeets>
+void hand_over(Arguments a) {
+  if (thread_index() < 32) store(a.out + thread_index(), 0.0f);
+  sync_block();
+  if (thread_index() < 32) store(a.out + thread_index(), 1.0f);
+  if (kMeets) sync_block();
+  if (thread_index() >= 32) load(static_cast<const float*>(a.out + thread_index() - 32));
+}
+// And back: the second warp reads what the first then writes.
+template <bool kMeets>
+void overwrite(Arguments a) {
+  if (thread_index() < 32) store(a.out + thread_index(), 1.0f);
+  sync_block();
+  if (thread_index() >= 32) load(static_cast<const float*>(a.out + thread_index() - 32));
+  if (kMeets) sync_block();
+  if (thread_index() < 32) store(a.out + thread_index(), 2.0f);
+}
+// Between lanes of one warp.
+template <bool kMeets>
+void rotate_lanes(Arguments a) {
+  store(a.out + thread_index(), 0.0f);
+  sync_warp();
+  store(a.out + thread_index(), 1.0f);
+  if (kMeets) sync_warp();
+  load(static_cast<const float*>(a.out + (thread_index() + 1) % 32));
+}
+// Halves of a word belong to different lanes; a read of the whole word needs both.
+template <bool kMeets>
+void share_words(Arguments a) {
+  store(a.out + thread_index(), 0.0f);
+  sync_warp();
+  auto* halves = reinterpret_cast<std::uint16_t*>(a.out);
+  store(halves + thread_index(), std::uint16_t{1});
+  load(static_cast<const std::uint16_t*>(halves + thread_index()));
+  if (kMeets) sync_warp();
+  if (thread_index() % 2 == 1) load(static_cast<const float*>(a.out + thread_index() / 2));
+}
+// Two warps read, in turns, what a third then writes.
+template <bool kMeets>
+void many_readers(Arguments a) {
+  if (thread_index() == 0) store(a.out, 1.0f);
+  sync_block();
+  for (int i = 0; i < 3 && thread_index() < 64; ++i) {
+    load(static_cast<const float*>(a.out));
+    sync_warp();
+  }
+  if (kMeets) sync_block();
+  if (thread_index() == 64) store(a.out, 2.0f);
+}
+
+TEST(GlobalMemory, ThreadsOfABlockMustBeOrdered) {
+  expect_clean(hand_over<true>, shape_of(64));
+  expect_clean(overwrite<true>, shape_of(64));
+  expect_clean(rotate_lanes<true>, shape_of(32));
+  expect_clean(share_words<true>, shape_of(32));
+  expect_clean(many_readers<true>, shape_of(96));
+  const Report read = expect_report(ReportKind::data_race, hand_over<false>, shape_of(64));
+  EXPECT_EQ(read.region, "out");
+  EXPECT_THAT(read.message, ::testing::HasSubstr("by warp"));
+  expect_report(ReportKind::data_race, overwrite<false>, shape_of(64));
+  expect_report(ReportKind::data_race, rotate_lanes<false>, shape_of(32));
+  expect_report(ReportKind::data_race, share_words<false>, shape_of(32));
+  expect_report(ReportKind::data_race, many_readers<false>, shape_of(96));
+}
+
 void write_all(Arguments a) {
   wait_for_previous_kernel();
   store(a.out + block_index() * 32 + thread_index(), 1.0f);

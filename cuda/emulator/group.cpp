@@ -84,10 +84,15 @@ std::vector<BlockResult> Group::run(const Launch& launch, std::uint64_t first,
     block.shared.reset(launch.shared_bytes, static_cast<int>(block.warp_count));
     block.barriers.reset(launch.shared_bytes);
     block.global.reset();
+    block.global_shadow.reset();
     block.reports.clear();
+    block.last_take = {};
     block.sites.clear();
     block.random = mixed(random_ + i);
-    for (std::uint32_t w = 0; w < block.warp_count; ++w) block.warps[w].reset();
+    for (std::uint32_t w = 0; w < block.warp_count; ++w) {
+      block.warps[w].reset();
+      block.warps[w].registers = block.launch_registers();
+    }
   }
   go_on(main_, next(nullptr));
 
@@ -101,6 +106,7 @@ std::vector<BlockResult> Group::run(const Launch& launch, std::uint64_t first,
         report(block.warps[t / kWarpLanes].lanes[t % kWarpLanes], ReportKind::stack_overflow, {},
                fmt::format("the thread needs more than {} bytes of stack", stack_bytes_));
       }
+    if (!block.abandoned) block.check_registers();
     results[i] = {block.reports, block.global.take(block)};
   }
   return results;

@@ -111,9 +111,17 @@ std::uint32_t ballot(bool condition, const Site& site) {
   return warp.result[lane.index];
 }
 
-void change_registers(const Site& site) {
+void change_registers(std::uint32_t registers, bool takes, const Site& site) {
   Lane& lane = *current_lane;
-  meet_warp(lane, Collective::registers, site, [] {});
+  Warp& warp = *lane.warp;
+  meet_warp(lane, Collective::registers, site, [&] {
+    if (takes ? registers < warp.registers : registers > warp.registers)
+      report(lane, ReportKind::register_misuse, site,
+             fmt::format("{} {} registers where each lane has {}", takes ? "takes" : "gives",
+                         registers, warp.registers));
+    warp.registers = registers;
+    if (takes) warp.block->last_take = {&lane, site};
+  });
 }
 
 void sync_block(const Site& site) {

@@ -38,7 +38,7 @@ const std::byte* zeros();
 void sync_warp(const Site& site);
 std::uint32_t shuffle(std::uint32_t value, std::uint32_t from_lane, const Site& site);
 std::uint32_t ballot(bool condition, const Site& site);
-void change_registers(const Site& site);
+void change_registers(std::uint32_t registers, bool takes, const Site& site);
 
 // Barriers and copies. Number 0 is the block's barrier, for all its threads.
 void sync_block(const Site& site);

@@ -24,6 +24,8 @@ std::string_view name_of(ReportKind kind) {
       return "divergence";
     case ReportKind::barrier_misuse:
       return "barrier misuse";
+    case ReportKind::register_misuse:
+      return "register misuse";
     case ReportKind::deadlock:
       return "deadlock";
     case ReportKind::stack_overflow:

@@ -13,10 +13,11 @@ enum class ReportKind {
   uninitialised_read,  // of memory or an accumulator that nobody has written
   out_of_bounds,
   misaligned,
-  read_only,       // a write to memory declared for reading
-  early_access,    // before wait_for_previous_kernel
-  divergence,      // lanes of a warp at different collectives
-  barrier_misuse,  // surplus arrivals, wrong counts, use before initialisation, too many bytes
+  read_only,        // a write to memory declared for reading
+  early_access,     // before wait_for_previous_kernel
+  divergence,       // lanes of a warp at different collectives
+  barrier_misuse,   // surplus arrivals, wrong counts, use before initialisation, too many bytes
+  register_misuse,  // taking fewer than there are, giving more, waiting for ever
   deadlock,
   stack_overflow,  // of the thread's fiber, on the host
 };

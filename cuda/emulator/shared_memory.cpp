@@ -12,17 +12,6 @@ namespace {
 
 constexpr std::uint32_t kGranule = 16;
 
-// The last access of a warp, after one more by the lane, or by all its lanes together.
-Stamp noted(Stamp last, const Lane& lane, bool whole_warp) {
-  const Warp& warp = *lane.warp;
-  const bool also_others = last.time() >= warp.synced && last.lane() != lane.index;
-  return Stamp::of(warp.time, whole_warp || also_others ? kSeveralLanes : lane.index);
-}
-
-std::string lane_name(Stamp stamp) {
-  return stamp.lane() < kSeveralLanes ? fmt::format("lane {}", stamp.lane()) : "several lanes";
-}
-
 }  // namespace
 
 void SharedMemory::reset(std::uint32_t bytes, int warps) {

@@ -111,6 +111,24 @@ TEST(Warp, LanesThatDoNotCome) {
       shape_of(128));
 }
 
+// Sixteen warps have 128 registers a lane each at the start.
+template <unsigned Taken, unsigned Given>
+void redistribute(Arguments) {
+  if (warp_index() < 12)
+    take_registers<Taken>();
+  else
+    give_registers<Given>();
+}
+
+TEST(Warp, Registers) {
+  expect_clean(redistribute<152, 56>, shape_of(512));  // 12 x 152 + 4 x 56 = 16 x 128
+  const Report report =
+      expect_report(ReportKind::register_misuse, redistribute<160, 56>, shape_of(512));
+  EXPECT_THAT(report.message, HasSubstr("want 2144 registers a lane together and have 2048"));
+  expect_report(ReportKind::register_misuse, redistribute<128, 136>, shape_of(512));
+  expect_report(ReportKind::register_misuse, redistribute<120, 56>, shape_of(512));
+}
+
 TEST(Warp, LanesAtDifferentBlockBarriers) {
   expect_report(
       ReportKind::divergence,

@@ -21,12 +21,12 @@ inline void let_next_kernel_start(emulator::Site) {}
 template <unsigned Registers>
 inline void take_registers(emulator::Site site) {
   static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
-  emulator::change_registers(site);
+  emulator::change_registers(Registers, true, site);
 }
 template <unsigned Registers>
 inline void give_registers(emulator::Site site) {
   static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
-  emulator::change_registers(site);
+  emulator::change_registers(Registers, false, site);
 }
 
 inline unsigned anew(unsigned value) { return value; }
