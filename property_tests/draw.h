@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "fixtures/counter_random.h"
+
+namespace mlacheck {
+
+// Something to draw, `weight` times as often as something of weight 1.
+template <class T>
+struct Weighted {
+  T value;
+  std::uint64_t weight;
+};
+template <class T>
+using Table = std::vector<Weighted<T>>;
+
+// A size: one, or any of [min, max].
+struct Sizes {
+  std::int64_t min;
+  std::int64_t max;
+  constexpr Sizes(std::int64_t size) : min(size), max(size) {}
+  constexpr Sizes(std::int64_t first, std::int64_t last) : min(first), max(last) {}
+};
+
+// Draws the keys of one recipe, each from a stream of its name.
+class Draw {
+ public:
+  static constexpr std::uint64_t kAttempts = 256;
+
+  Draw(std::string_view op, std::uint64_t seed, std::uint64_t number)
+      : op_(op), seed_(seed), number_(number) {}
+
+  // Sizes that are too much together are drawn again, as attempt 1, 2, ...
+  void retry() { ++attempt_; }
+  std::uint64_t attempt() const { return attempt_; }
+
+  std::uint64_t bits(std::string_view key) const { return random(key).bits(index(0)); }
+  std::int64_t range(std::string_view key, std::int64_t min, std::int64_t max) const {
+    const auto span = static_cast<std::uint64_t>(max - min + 1);
+    return min + static_cast<std::int64_t>(random(key).below(index(0), span));
+  }
+  // Once in `of`.
+  bool once(std::string_view key, std::uint64_t of) const {
+    return random(key).below(index(0), of) == 0;
+  }
+
+  template <class T>
+  T one_of(std::string_view key, const Table<T>& table) const {
+    std::uint64_t sum = 0;
+    for (const auto& entry : table) sum += entry.weight;
+    std::uint64_t place = random(key).below(index(0), sum);
+    for (const auto& entry : table) {
+      if (place < entry.weight) return entry.value;
+      place -= entry.weight;
+    }
+    return table.back().value;
+  }
+  std::int64_t size(std::string_view key, const Table<Sizes>& table) const {
+    const Sizes sizes = one_of(key, table);
+    const auto span = static_cast<std::uint64_t>(sizes.max - sizes.min + 1);
+    return sizes.min + static_cast<std::int64_t>(random(key).below(index(1), span));
+  }
+
+ private:
+  CounterRandom random(std::string_view key) const {
+    return {seed_, fmt::format("recipe.{}.{}", op_, key)};
+  }
+  // Two values for each key and attempt.
+  std::uint64_t index(std::uint64_t value) const {
+    return (number_ * kAttempts + attempt_) * 2 + value;
+  }
+
+  std::string op_;
+  std::uint64_t seed_;
+  std::uint64_t number_;
+  std::uint64_t attempt_ = 0;
+};
+
+// Of the keys that are drawn alike for every operator.
+Table<Sizes> page_sizes();
+Table<Sizes> page_gaps();
+// Around n: the number itself, one more and less, its half and double; whole pages, a slot more and
+// less; few; any up to `most`.
+std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n, std::int64_t page,
+                         std::int64_t most);
+// How large a case is to be: nearly always small, at times with more rows than a grid has.
+struct Extent {
+  double min_ms;
+  double max_ms;
+  bool many_rows;
+
+  bool contains(double cost_ms) const { return min_ms <= cost_ms && cost_ms <= max_ms; }
+};
+Extent draw_extent(const Draw& draw);
+std::int64_t past_grid_limit(const Draw& draw);
+
+}  // namespace mlacheck
