@@ -206,6 +206,7 @@ TEST(WrongKernels, AreFoundOnACapturedLayerToo) {
   const Outcome right = mlacheck({"oracle", capture, "--kernel", MLACHECK_REFERENCE_LIBRARY});
   EXPECT_EQ(right.code, 0) << right.out;
   EXPECT_THAT(right.out, AllOf(HasSubstr(":index_scores index_scores"),
+                               HasSubstr(":index_scores unmasked index_scores outside"),
                                HasSubstr(":index_select index_select"),
                                HasSubstr("chain libmlacheck_reference.so:sparse_attention")));
   const Outcome zeros = mlacheck({"oracle", capture, "--kernel", library("zeros")});

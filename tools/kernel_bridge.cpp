@@ -186,11 +186,13 @@ struct ScoreCall {
   Parts parts;
 };
 
-std::unique_ptr<KernelCall> scores_call(const IndexScoresProblem& p, const CallSeries& series) {
+std::unique_ptr<KernelCall> scores_call(const IndexScoresProblem& p, const CallSeries& series,
+                                        bool unmasked = false) {
   ScoreCall call(p);
   mlacheck_problem problem = problem_of(MLACHECK_INDEX_SCORES);
   problem.u.index_scores = call.scores;
   problem.u.index_scores.tokens = p.tokens / series.calls;
+  problem.unmasked_scores = unmasked ? 1 : 0;
   call.parts.output(CallTensor::scores_out, p.tokens * p.key_count, sizeof(float));
   return call.parts.call(problem, series);
 }
@@ -272,6 +274,10 @@ IndexScoresProblem row_of(const IndexScoresProblem& problem, std::int64_t t) {
 }
 
 std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& p) { return scores_call(p, {}); }
+
+std::unique_ptr<KernelCall> make_unmasked_call(const IndexScoresProblem& p) {
+  return scores_call(p, {}, true);
+}
 
 std::unique_ptr<KernelCall> make_timed_call(const IndexScoresCase& scores,
                                             const TimedCalls& timed) {

@@ -19,6 +19,8 @@ std::unique_ptr<KernelCall> make_call(const SparseAttentionProblem& problem);
 // of them.
 std::unique_ptr<KernelCall> make_call(const SparseAttentionCase& attention);
 std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& problem);
+// The same where nothing is to be written outside of the rows' ranges.
+std::unique_ptr<KernelCall> make_unmasked_call(const IndexScoresProblem& problem);
 
 // The same call in the batch-invariant mode, of all rows or of row t alone; alone without max_logit, so that a kernel
 // is once asked for none.

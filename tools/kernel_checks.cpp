@@ -118,7 +118,23 @@ class KernelCheck {
 
   void check_scores(const IndexScoresProblem& problem) {
     const auto call = run([&] { return make_call(problem); });
-    if (call) add({check_index_scores(problem, contract_, scores_result(*call).data())});
+    if (!call) return;
+    add({check_index_scores(problem, contract_, scores_result(*call).data())});
+    if (problem.key_begin != nullptr || problem.key_end != nullptr) check_unmasked(problem);
+  }
+
+  // The mode that leaves alone what stands outside of the rows' ranges, and scores no worse inside.
+  void check_unmasked(const IndexScoresProblem& problem) {
+    watch_ = {};
+    const std::unique_ptr<KernelCall> call = make_unmasked_call(problem);
+    if (!ends_well(*call, "unmasked")) return;
+    const std::vector<float> scores = scores_result(*call);
+    NumericsContract inside = contract_;
+    inside.masks_scores = false;
+    add({check_index_scores(problem, inside, scores.data())}, "unmasked");
+    constexpr auto kBefore = static_cast<std::uint32_t>(kPoison) * 0x01010101u;
+    if (contract_.masks_scores)
+      add({check_scores_outside(problem, scores.data(), kBefore)}, "unmasked");
   }
 
   // A promise: a mode in which a row has the same bits alone and among others, as right as those of any call.

@@ -119,7 +119,7 @@ typedef struct mlacheck_sparse_attention_problem {
 /* q [tokens, heads, dim], weights fp32 [tokens, heads], keys
  *   -> scores fp32 [tokens, key_count]:
  *      key scale * sum_h weights * max(0, q . key) for keys in [key_begin, key_end),
- *      -inf outside. */
+ *      -inf outside, or with unmasked_scores of mlacheck_problem what stood there before. */
 typedef struct mlacheck_index_scores_problem {
   int64_t tokens;
   int64_t heads;
@@ -174,7 +174,15 @@ typedef struct mlacheck_problem {
     mlacheck_map_slots_problem map_slots;
     int64_t room[40];
   } u;
+
+  /* Appended. Of index_scores: */
+  int32_t unmasked_scores; /* 1: nothing is written outside a row's range; 0: -inf */
+  int32_t reserved;
 } mlacheck_problem;
+
+/* Whether a caller's problem has an appended field. */
+#define MLACHECK_PROBLEM_HAS(problem, field) \
+  ((problem)->struct_size >= offsetof(mlacheck_problem, field) + sizeof((problem)->field))
 
 /* ---- Tensors: the addresses of a call ---- */
 

@@ -47,7 +47,7 @@ static void expect(const char* what, size_t got, size_t expected) {
 
 int main(void) {
   mlacheck_kernel_library_fn entry = mlacheck_kernel_library;
-  mlacheck_problem problem = {sizeof(mlacheck_problem), MLACHECK_MAP_SLOTS, {{0}}};
+  mlacheck_problem problem = {sizeof(mlacheck_problem), MLACHECK_MAP_SLOTS, {{0}}, 0, 0};
   char why[64] = "";
 
   EXPECT_SIZE(mlacheck_cache, 40);
@@ -56,8 +56,9 @@ int main(void) {
   EXPECT_SIZE(mlacheck_top_k_problem, 40);
   EXPECT_SIZE(mlacheck_index_select_problem, 136);
   EXPECT_SIZE(mlacheck_map_slots_problem, 24);
-  EXPECT_SIZE(mlacheck_problem, 328);
+  EXPECT_SIZE(mlacheck_problem, 336);
   EXPECT_PLACE(mlacheck_problem, u, 8);
+  EXPECT_PLACE(mlacheck_problem, unmasked_scores, 328); /* the first version ended here */
   EXPECT_SIZE(mlacheck_tensors, 152);
   EXPECT_PLACE(mlacheck_tensors, out, 104);
   EXPECT_SIZE(mlacheck_conventions, 44);
@@ -69,6 +70,9 @@ int main(void) {
   EXPECT_PLACE(mlacheck_kernel, relu_drops_nan, 264); /* the first version ended here */
   EXPECT_SIZE(mlacheck_library, 40);
 
+  expect("has", MLACHECK_PROBLEM_HAS(&problem, unmasked_scores), 1);
+  problem.struct_size = 328;
+  expect("has, of the first version", MLACHECK_PROBLEM_HAS(&problem, unmasked_scores), 0);
   problem.u.map_slots.block_size = 64;
   expect("supports",
          (size_t)entry(MLACHECK_ABI_VERSION)->kernels[0]->supports(&problem, why, sizeof why), 1);

@@ -23,8 +23,8 @@ namespace mlacheck::kernels {
 //   score   (s[0] + s[1]) + (s[2] + s[3])
 //
 // so a product passes at most ceil(heads / 16) + 4 roundings after its own. Heads past the last count
-// as +0. A key outside its row's range, or whose page or slot does not exist, scores -inf; of the
-// latter nothing is read.
+// as +0. A key whose page or slot does not exist scores -inf, and nothing of it is read; one outside
+// its row's range scores -inf, or nothing where scores are not masked.
 template <device::Element E>
 class IndexScores {
   static constexpr float kOutside = -std::numeric_limits<float>::infinity();
@@ -48,7 +48,7 @@ class IndexScores {
     const IndexRow own = index_row(a_, item, lane_);
     if (!device::any(own.reaches(item.first_key, a_.warps * kKeysOfWarp))) {
       MLACHECK_ROLLED
-      for (std::uint32_t r = 0; r < item.rows; ++r) write(item.first_row + r, lane_, kOutside);
+      for (std::uint32_t r = 0; r < item.rows; ++r) mask(item.first_row + r);
       return;
     }
     device::sync_warp();  // the rows of the item before are read
@@ -73,7 +73,7 @@ class IndexScores {
         } else {
           const IndexRow row = row_of(r);
           if (is_mine(row)) break;
-          write(item.first_row + r, lane_, kOutside);
+          mask(item.first_row + r);
           if (row.reaches(my_key_ - warp_ * kKeysOfWarp, a_.warps * kKeysOfWarp)) pass_row();
         }
       }
@@ -159,9 +159,8 @@ class IndexScores {
     const float score = add_pair(last, first, second, 2);
     const unsigned k = (upper ? 16 : 0) + (last ? 8 : 0) + lane_ / 4;
     const IndexRow range = row_of(r);
-    const bool inside =
-        my_key_ + k >= range.begin && my_key_ + k < range.end && (present_ >> k & 1) != 0;
-    write(row, k, inside ? score : kOutside);
+    const bool inside = my_key_ + k >= range.begin && my_key_ + k < range.end;
+    if (inside || a_.masks) write(row, k, inside && (present_ >> k & 1) != 0 ? score : kOutside);
   }
 
   // Two lanes hold parts of a and b: the one gets the sum of a, the other of b.
@@ -213,6 +212,10 @@ class IndexScores {
     for (int k = 0; k < 4; ++k) sum[k] = device::add(sum[k], v[k]);
   }
 
+  // The warp's keys lie outside the row's range.
+  MLACHECK_DEVICE_FN void mask(std::uint32_t row) const {
+    if (a_.masks) write(row, lane_, kOutside);
+  }
   MLACHECK_DEVICE_FN void write(std::uint32_t row, unsigned k, float score) const {
     if (my_key_ + k < a_.key_count)
       device::store(a_.scores + row * a_.score_stride + (my_key_ + k), score);

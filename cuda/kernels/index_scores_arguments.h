@@ -35,6 +35,7 @@ struct IndexScoresArguments {
 
   float* scores;  // [tokens, score_stride]
   std::int64_t score_stride;
+  bool masks;  // -inf outside a row's range; else nothing is written there
 
   std::uint32_t tokens;
   std::int32_t heads;

@@ -185,6 +185,28 @@ TEST(IndexScoresKernel, AnAbsentPageOrSlotIsNotReadAndScoresAsOutside) {
     EXPECT_EQ(std::isinf(clean[s]), s - first >= 13) << s;
 }
 
+TEST(IndexScoresKernel, UnmaskedWritesInsideOfTheRangesAlone) {
+  IndexProblem problem(7, 33, 300, Element::bf16);
+  make_ragged(problem);
+  problem.paginate(53, 3);
+  problem.block_table[1] = -1;  // scores -inf, as it is inside
+  std::vector<float> expected = problem.run(problem.plan()).scores;
+  for (std::int64_t t = 0; t < 7; ++t)
+    for (std::int64_t s = 0; s < 300; ++s)
+      if (s < problem.begin_of(t) || s >= problem.end_of(t))
+        expected[static_cast<std::size_t>(t * 300 + s)] = kUnwritten;
+  EXPECT_GT(std::count(expected.begin(), expected.end(), kUnwritten), 0);
+  EXPECT_GT(std::count(expected.begin(), expected.end(), kScoreOutside), 0);
+  for (const std::uint32_t rows : {1u, 32u})
+    for (const std::uint32_t warps : {1u, 4u}) {
+      const ScoreOutcome outcome = problem.run(cut(problem, rows, warps), {},
+                                               [](IndexScoresArguments& a) { a.masks = false; });
+      EXPECT_EQ(text_of(outcome.reports), "");
+      EXPECT_FALSE(outcome.wrote_slack);
+      EXPECT_TRUE(same_bits(outcome.scores, expected)) << rows << " rows, " << warps << " warps";
+    }
+}
+
 TEST(IndexScoresKernel, RangesPastTheKeysEndAtThem) {
   IndexProblem problem(2, 8, 40, Element::f16);
   const std::vector<float> all = problem.run(problem.plan()).scores;

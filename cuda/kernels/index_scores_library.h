@@ -57,10 +57,15 @@ inline std::string flaw_of(const mlacheck_index_scores_problem& p, const mlachec
 // A kernel takes queries and keys of one type: a kernel for each.
 template <mlacheck_dtype Element>
 struct IndexScoresKernel {
-  using Problem = mlacheck_index_scores_problem;
+  struct Problem : mlacheck_index_scores_problem {
+    bool masks;
+  };
   static constexpr mlacheck_operator kOp = MLACHECK_INDEX_SCORES;
   static constexpr const char* kOpName = "index_scores (2)";
-  static const Problem& problem(const mlacheck_problem& p) { return p.u.index_scores; }
+  static Problem problem(const mlacheck_problem& p) {
+    return {p.u.index_scores,
+            !(MLACHECK_PROBLEM_HAS(&p, unmasked_scores) && p.unmasked_scores != 0)};
+  }
 
   static std::string refusal_of(const Problem& p) {
     return first_of({q_dtype_refusal<Element>(p.q_dtype), refusal(p)});
@@ -75,7 +80,7 @@ struct IndexScoresKernel {
                     unsigned multiprocessors) {
     if (!device::kOnDevice) declare_tensors(stream, p, t);
     const IndexScoresPlan plan = make_plan(p, multiprocessors);
-    launch_index_scores<kElementOf<Element>>(stream, plan, make_arguments(p, t, plan));
+    launch_index_scores<kElementOf<Element>>(stream, plan, make_arguments(p, t, plan, p.masks));
   }
 };
 

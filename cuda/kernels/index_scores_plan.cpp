@@ -66,7 +66,8 @@ IndexScoresPlan make_plan(const mlacheck_index_scores_problem& p, unsigned multi
 }
 
 IndexScoresArguments make_arguments(const mlacheck_index_scores_problem& p,
-                                    const mlacheck_tensors& t, const IndexScoresPlan& plan) {
+                                    const mlacheck_tensors& t, const IndexScoresPlan& plan,
+                                    bool masks) {
   IndexScoresArguments a = {};
   a.q = static_cast<const std::uint16_t*>(t.q);
   a.q_token_stride = p.q_token_stride;
@@ -85,6 +86,7 @@ IndexScoresArguments make_arguments(const mlacheck_index_scores_problem& p,
   a.key_end = p.has_key_range != 0 ? t.range_end : nullptr;
   a.scores = t.scores_out;
   a.score_stride = p.score_stride;
+  a.masks = masks;
   a.tokens = static_cast<std::uint32_t>(p.tokens);
   a.heads = static_cast<std::int32_t>(p.heads);
   a.key_count = static_cast<std::uint32_t>(p.key_count);

@@ -23,8 +23,9 @@ std::string refusal(const mlacheck_index_scores_problem& problem);
 // For a problem that is not refused.
 IndexScoresPlan make_plan(const mlacheck_index_scores_problem& problem, unsigned multiprocessors);
 
-// What the kernel gets.
+// What the kernel gets. masks: whether scores outside a row's range are written, as -inf.
 IndexScoresArguments make_arguments(const mlacheck_index_scores_problem& problem,
-                                    const mlacheck_tensors& tensors, const IndexScoresPlan& plan);
+                                    const mlacheck_tensors& tensors, const IndexScoresPlan& plan,
+                                    bool masks = true);
 
 }  // namespace mlacheck::kernels

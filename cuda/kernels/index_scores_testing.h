@@ -20,6 +20,7 @@
 namespace mlacheck::kernels::testing {
 
 inline constexpr float kScoreOutside = -std::numeric_limits<float>::infinity();
+inline constexpr float kUnwritten = 12345;
 inline constexpr std::int64_t kScoreSlack = 3;  // columns past the last of a row
 
 inline Accumulation accumulation_of(const mlacheck_accumulation& declared) {
@@ -152,7 +153,6 @@ struct IndexProblem {
   ScoreOutcome run(const IndexScoresPlan& plan, emulator::SessionOptions options,
                    Change change) const {
     ScoreOutcome outcome;
-    constexpr float kUnwritten = 12345;
     const mlacheck_index_scores_problem p = abi();
     std::vector<float> written(static_cast<std::size_t>(tokens * p.score_stride), kUnwritten);
     emulator::Session session(std::move(options));

@@ -22,6 +22,9 @@ inline MapSlotsArguments slots_of(const mlacheck_index_select_problem& p,
   return a;
 }
 
+// top_k reads no score outside a row's range, so none is written there.
+inline constexpr bool kMasks = false;
+
 // Starts the kernels of the plan, one part of the rows after another.
 template <device::Element E>
 void launch_index_select(device::Stream& stream, const mlacheck_index_select_problem& p,
@@ -31,7 +34,7 @@ void launch_index_select(device::Stream& stream, const mlacheck_index_select_pro
     const IndexSelectPart part(p, t, plan, workspace, first);
     const IndexScoresPlan scores = make_plan(part.scores, multiprocessors);
     launch_index_scores<E>(stream, scores,
-                           make_arguments(part.scores, part.scores_tensors, scores));
+                           make_arguments(part.scores, part.scores_tensors, scores, kMasks));
     const TopKPlan selection = make_plan(part.selection, multiprocessors);
     launch_top_k<TopKRules>(stream, selection,
                             make_arguments(part.selection, part.selection_tensors, selection,

@@ -1,6 +1,9 @@
 #include "reference/verdict/check_index_scores.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -78,6 +81,27 @@ Finding check_index_scores(const IndexScoresProblem& problem, const NumericsCont
     }
   }
   return tally.finding("index_scores");
+}
+
+Finding check_scores_outside(const IndexScoresProblem& problem, const float* scores,
+                             std::uint32_t before) {
+  Finding finding;
+  finding.stage = "index_scores outside";
+  for (std::int64_t t = 0; t < problem.tokens; ++t) {
+    const std::int64_t begin = problem.key_begin != nullptr ? problem.key_begin[t] : 0;
+    const std::int64_t end = problem.key_end != nullptr ? problem.key_end[t] : problem.key_count;
+    for (std::int64_t s = 0; s < problem.key_count; ++s) {
+      if (begin <= s && s < end) continue;
+      ++finding.elements;
+      const float score = scores[t * problem.key_count + s];
+      if (std::bit_cast<std::uint32_t>(score) == before) continue;
+      if (finding.failed++ > 0) continue;
+      finding.status = Status::fail;
+      finding.detail = fmt::format("row {} key {}, outside of [{}, {}), was written: {}", t, s,
+                                   begin, end, score);
+    }
+  }
+  return finding;
 }
 
 }  // namespace mlacheck

@@ -36,4 +36,9 @@ ScoreBoxes score_boxes(const std::vector<ElementBound>& bounds, DType score_dtyp
 Finding check_index_scores(const IndexScoresProblem& problem, const NumericsContract& contract,
                            const float* scores);
 
+// Where nothing was to be written outside of the rows' ranges: every score there must have all bits
+// of `before`. The finding is "index_scores outside".
+Finding check_scores_outside(const IndexScoresProblem& problem, const float* scores,
+                             std::uint32_t before);
+
 }  // namespace mlacheck

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -91,6 +92,23 @@ TEST_F(CheckIndexScores, HoldsTheMaskToTheContract) {
   EXPECT_EQ(status(scores), Status::pass);
   scores[kKeys + 76] = -kInfinity;  // inside the range
   EXPECT_EQ(status(scores), Status::fail);
+}
+
+TEST_F(CheckIndexScores, SeesWhatIsWrittenOutsideOfARange) {
+  constexpr std::uint32_t kBefore = 0xffffffff;
+  const auto outside = [&](const std::vector<float>& scores) {
+    return check_scores_outside(problem, scores.data(), kBefore);
+  };
+  const std::vector<float> masked = index_scores(problem);
+  std::vector<float> scores = masked;
+  for (std::size_t s = 77; s < kKeys; ++s) scores[kKeys + s] = std::bit_cast<float>(kBefore);
+  EXPECT_EQ(outside(scores).status, Status::pass);
+  EXPECT_EQ(outside(scores).elements, kKeys - 77);
+  scores[kKeys + 77] = kNan;  // another one
+  EXPECT_EQ(outside(scores).status, Status::fail);
+  EXPECT_EQ(outside(scores).failed, 1);
+  EXPECT_NE(to_string(outside(scores)).find("row 1 key 77"), std::string::npos);
+  EXPECT_EQ(outside(masked).failed, kKeys - 77);
 }
 
 TEST_F(CheckIndexScores, PlacesNanAndInf) {

@@ -148,11 +148,21 @@ std::vector<float> scores_of(const mlacheck_index_scores_problem& p, const mlach
   return index_scores(problem);
 }
 
-void run(const mlacheck_index_scores_problem& p, const mlacheck_tensors& t) {
+// With the appended flag.
+struct ScoresProblem : mlacheck_index_scores_problem {
+  bool unmasked;
+};
+
+void run(const ScoresProblem& p, const mlacheck_tensors& t) {
   const std::vector<float> scores = scores_of(p, t);
-  for (std::int64_t row = 0; row < p.tokens; ++row)
-    std::copy_n(scores.begin() + row * p.key_count, p.key_count,
-                t.scores_out + row * p.score_stride);
+  const bool ranged = p.unmasked && p.has_key_range != 0;
+  for (std::int64_t row = 0; row < p.tokens; ++row) {
+    const std::int64_t begin = ranged ? t.range_begin[row] : 0;
+    const std::int64_t end = ranged ? t.range_end[row] : p.key_count;
+    for (std::int64_t s = begin; s < end; ++s)
+      t.scores_out[row * p.score_stride + s] =
+          scores[static_cast<std::size_t>(row * p.key_count + s)];
+  }
 }
 
 // ---- top_k, index_select, map_slots ----
@@ -198,13 +208,13 @@ void run(const mlacheck_map_slots_problem& p, const mlacheck_tensors& t) {
 // Calls f with the problem of the operator; false when the problem is of another one.
 template <class F>
 bool visit(const mlacheck_problem* problem, F f) {
-  if (problem->struct_size < sizeof(mlacheck_problem)) return false;
   switch (problem->op) {
     case MLACHECK_SPARSE_ATTENTION:
       f(problem->u.sparse_attention);
       return true;
     case MLACHECK_INDEX_SCORES:
-      f(problem->u.index_scores);
+      f(ScoresProblem{problem->u.index_scores, MLACHECK_PROBLEM_HAS(problem, unmasked_scores) &&
+                                                   problem->unmasked_scores != 0});
       return true;
     case MLACHECK_TOP_K:
       f(problem->u.top_k);
