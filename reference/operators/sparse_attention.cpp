@@ -136,7 +136,7 @@ void require_wide_float(const char* field, DType dtype) {
 
 }  // namespace
 
-void require_valid(const SparseAttentionProblem& problem) {
+void require_valid_sizes(const SparseAttentionProblem& problem) {
   require(problem.tokens >= 0, "tokens: expected >= 0, got {}", problem.tokens);
   require(problem.heads >= 1, "heads: expected >= 1, got {}", problem.heads);
   require(problem.topk >= 0, "topk: expected >= 0, got {}", problem.topk);
@@ -156,10 +156,18 @@ void require_valid(const SparseAttentionProblem& problem) {
           "index_stride: expected >= topk {}, got {}", problem.topk, problem.index_stride);
   require(std::isfinite(problem.sm_scale), "sm_scale: expected a finite number, got {}",
           problem.sm_scale);
-  for (std::int64_t t = 0; problem.topk_length != nullptr && t < problem.tokens; ++t)
-    require(problem.topk_length[t] >= 0 && problem.topk_length[t] <= problem.topk,
-            "topk_length[{}]: expected 0 .. topk {}, got {}", t, problem.topk,
-            problem.topk_length[t]);
+}
+
+void require_valid_length(const SparseAttentionProblem& problem, std::int64_t t) {
+  if (problem.topk_length == nullptr) return;
+  require(problem.topk_length[t] >= 0 && problem.topk_length[t] <= problem.topk,
+          "topk_length[{}]: expected 0 .. topk {}, got {}", t, problem.topk,
+          problem.topk_length[t]);
+}
+
+void require_valid(const SparseAttentionProblem& problem) {
+  require_valid_sizes(problem);
+  for (std::int64_t t = 0; t < problem.tokens; ++t) require_valid_length(problem, t);
 }
 
 std::vector<std::int32_t> present_slots(const SparseAttentionProblem& problem, std::int64_t t) {

@@ -66,8 +66,10 @@ struct SparseAttentionResult {
 SparseAttentionResult sparse_attention(const SparseAttentionProblem& problem,
                                        const SparseAttentionNumerics& numerics = {});
 
-// The checks of sparse_attention, for other producers.
+// The checks of sparse_attention, for other producers: all; or those of a producer of single rows.
 void require_valid(const SparseAttentionProblem& problem);
+void require_valid_sizes(const SparseAttentionProblem& problem);
+void require_valid_length(const SparseAttentionProblem& problem, std::int64_t t);
 
 // The present slots of row t, in order of j: what every producer attends to. Shared with the
 // oracle.

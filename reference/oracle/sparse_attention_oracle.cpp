@@ -186,9 +186,10 @@ double oracle_score_error(std::int64_t qk_dim) { return fp64_gamma(qk_dim + 2); 
 
 SparseAttentionOracle sparse_attention_oracle(const SparseAttentionProblem& problem, std::int64_t t,
                                               Duplicates duplicates) {
-  require_valid(problem);
+  require_valid_sizes(problem);
   detail::require(t >= 0 && t < problem.tokens, "token: expected 0 .. {}, got {}",
                   problem.tokens - 1, t);
+  require_valid_length(problem, t);
   SparseAttentionOracle oracle = empty_rows(problem, t);
   const std::vector<std::int32_t> slots = attended_slots(problem, t, duplicates);
   if (slots.empty()) return oracle;
