@@ -18,27 +18,30 @@ const Table<Sizes> kTokens = {{0, 2},   {1, 30},       {2, 20},  {3, 20},  {4, 1
                               {5, 10},  {{6, 8}, 10},  {15, 2},  {16, 2},  {17, 2},
                               {63, 2},  {64, 3},       {65, 3},  {127, 1}, {128, 1},
                               {129, 2}, {{9, 62}, 10}, {257, 1}, {576, 1}};
-const Table<Sizes> kHeads = {{1, 12}, {2, 6},  {3, 3},  {4, 6},  {7, 4},  {8, 12}, {9, 5},
-                             {11, 8}, {15, 3}, {16, 12}, {17, 8}, {31, 2}, {32, 5}, {33, 3},
-                             {63, 2}, {64, 5}, {65, 3}, {66, 4}, {96, 1}, {127, 1}, {128, 3},
-                             {{1, 128}, 12}};
-const Table<Sizes> kTopk = {{0, 3},    {1, 8},    {2, 5},    {3, 5},          {15, 5},
-                            {16, 6},   {17, 6},   {31, 3},   {32, 4},         {33, 4},
-                            {63, 6},   {64, 8},   {65, 8},   {127, 3},        {128, 4},
-                            {129, 4},  {255, 2},  {256, 3},  {257, 3},        {511, 1},
-                            {512, 3},  {513, 2},  {1024, 2}, {1025, 1},       {2047, 2},
-                            {2048, 4}, {2049, 2}, {4097, 1}, {{4, 100}, 12},  {{100, 700}, 8}};
-const Table<Sizes> kRowPads = {{0, 10}, {8, 3}, {16, 1}, {24, 2}, {64, 1}, {1, 1}, {3, 1}, {700, 1}};
+const Table<Sizes> kHeads = {{1, 12}, {2, 6},   {3, 3},   {4, 6},        {7, 4},  {8, 12},
+                             {9, 5},  {11, 8},  {15, 3},  {16, 12},      {17, 8}, {31, 2},
+                             {32, 5}, {33, 3},  {63, 2},  {64, 5},       {65, 3}, {66, 4},
+                             {96, 1}, {127, 1}, {128, 3}, {{1, 128}, 12}};
+const Table<Sizes> kTopk = {{0, 3},    {1, 8},    {2, 5},    {3, 5},         {15, 5},
+                            {16, 6},   {17, 6},   {31, 3},   {32, 4},        {33, 4},
+                            {63, 6},   {64, 8},   {65, 8},   {127, 3},       {128, 4},
+                            {129, 4},  {255, 2},  {256, 3},  {257, 3},       {511, 1},
+                            {512, 3},  {513, 2},  {1024, 2}, {1025, 1},      {2047, 2},
+                            {2048, 4}, {2049, 2}, {4097, 1}, {{4, 100}, 12}, {{100, 700}, 8}};
+const Table<Sizes> kManySlots = {
+    {4096, 2}, {8192, 2}, {{16384, 16385}, 3}, {{65535, 65537}, 6}, {131073, 1}};
+const Table<Sizes> kRowPads = {{0, 10}, {8, 3}, {16, 1}, {24, 2},
+                               {64, 1}, {1, 1}, {3, 1},  {700, 1}};
 
 struct Types {
   DType q;
   KvFormat kv;
 };
-const Table<Types> kTypes = {{{DType::bf16, KvFormat::bf16}, 8}, {{DType::f16, KvFormat::f16}, 8},
-                             {{DType::f32, KvFormat::f32}, 2},   {{DType::bf16, KvFormat::f32}, 1},
-                             {{DType::f16, KvFormat::bf16}, 1},  {{DType::f32, KvFormat::f16}, 1},
-                             {{DType::bf16, KvFormat::record656}, 4},
-                             {{DType::f16, KvFormat::record656}, 1}};
+const Table<Types> kTypes = {
+    {{DType::bf16, KvFormat::bf16}, 8},      {{DType::f16, KvFormat::f16}, 8},
+    {{DType::f32, KvFormat::f32}, 2},        {{DType::bf16, KvFormat::f32}, 1},
+    {{DType::f16, KvFormat::bf16}, 1},       {{DType::f32, KvFormat::f16}, 1},
+    {{DType::bf16, KvFormat::record656}, 4}, {{DType::f16, KvFormat::record656}, 1}};
 const Table<kv_record_656::Writer> kWriters = {{kv_record_656::Writer::arb, 2},
                                                {kv_record_656::Writer::p2_floor_on_amax, 1},
                                                {kv_record_656::Writer::p2_floor_on_scale, 1}};
@@ -52,15 +55,14 @@ const Table<AttentionFill> kFills = {{AttentionFill::gaussian, 4}, {AttentionFil
                                      {AttentionFill::census, 4},   {AttentionFill::needle, 3}};
 // Powers that every format holds, and those of bf16 and f32 alone: from subnormal keys to 400.
 const Table<Sizes> kPowers = {{0, 30}, {-1, 1}, {1, 1}, {4, 1}, {7, 1}, {-8, 1}, {{-16, -14}, 1}};
-const Table<Sizes> kWidePowers = {{0, 30}, {8, 2},   {1, 1},    {-1, 1},  {-8, 1},
+const Table<Sizes> kWidePowers = {{0, 30},  {8, 2},   {1, 1},    {-1, 1},  {-8, 1},
                                   {-16, 1}, {-64, 1}, {-100, 1}, {-126, 1}};
 
-const Table<IndexPattern> kIndices = {{IndexPattern::random, 5},
-                                      {IndexPattern::identity, 2},
-                                      {IndexPattern::duplicates, 2}};
-const Table<AbsentPlace> kAbsent = {{AbsentPlace::none, 12},       {AbsentPlace::prefix, 4},
-                                    {AbsentPlace::suffix, 4},      {AbsentPlace::interleaved, 2},
-                                    {AbsentPlace::scattered, 4},   {AbsentPlace::rows, 2},
+const Table<IndexPattern> kIndices = {
+    {IndexPattern::random, 5}, {IndexPattern::identity, 2}, {IndexPattern::duplicates, 2}};
+const Table<AbsentPlace> kAbsent = {{AbsentPlace::none, 12},     {AbsentPlace::prefix, 4},
+                                    {AbsentPlace::suffix, 4},    {AbsentPlace::interleaved, 2},
+                                    {AbsentPlace::scattered, 4}, {AbsentPlace::rows, 2},
                                     {AbsentPlace::all, 1}};
 const Table<AbsentValue> kAbsentValues = {{AbsentValue::minus_one, 1}, {AbsentValue::extremes, 1}};
 const Table<LengthPattern> kLengths = {{LengthPattern::full, 12},
@@ -73,7 +75,7 @@ const Table<SinkPattern> kSinks = {{SinkPattern::none, 12},
                                    {SinkPattern::extremes, 2},
                                    {SinkPattern::edges, 2}};
 // GLM-5's, DeepSeek-V3.2's, the one of examples, 576^-0.5, and others.
-const Table<float> kScales = {{0.0625f, 12}, {0.1352f, 6}, {0.041666668f, 4}, {1.0f, 4},
+const Table<float> kScales = {{0.0625f, 12}, {0.1352f, 6},  {0.041666668f, 4}, {1.0f, 4},
                               {0.0f, 1},     {-0.0625f, 1}, {0.011f, 1}};
 
 // Milliseconds of reference and oracle on one core.
@@ -82,24 +84,24 @@ double cost_of(const SparseAttentionRecipe& r) {
   const double slow = r.fill == AttentionFill::needle ? 4 : 1;
   const double products = slow * static_cast<double>(r.tokens * r.heads * r.topk) *
                           static_cast<double>(r.qk_dim + r.v_dim);
-  const double elements = static_cast<double>(r.slots + r.tokens * r.heads) *
-                              static_cast<double>(r.qk_dim) +
-                          static_cast<double>(r.tokens * r.heads * r.v_dim);
+  const double elements =
+      static_cast<double>(r.slots + r.tokens * r.heads) * static_cast<double>(r.qk_dim) +
+      static_cast<double>(r.tokens * r.heads * r.v_dim);
   return 1e-6 * (1.2 * products + 10 * elements + 20 * static_cast<double>(r.tokens * r.topk));
 }
 
 void draw_sizes(const Draw& draw, bool many_rows, SparseAttentionRecipe& r) {
   const bool record = r.kv == KvFormat::record656;
   if (record) many_rows = false;
-  const Dims dims =
-      record ? Dims{576, 512} : draw.one_of("d", many_rows ? kTinyDims : kDims);
+  const Dims dims = record ? Dims{576, 512} : draw.one_of("d", many_rows ? kTinyDims : kDims);
   r.qk_dim = dims.qk;
   r.v_dim = dims.v;
   r.tokens = many_rows ? past_grid_limit(draw) : draw.size("t", kTokens);
-  r.heads = many_rows ? draw.range("h.few", 1, 2) : draw.size("h", kHeads);
+  r.heads = many_rows ? 1 : draw.size("h", kHeads);
   r.topk = many_rows ? draw.range("k.few", 0, 3) : draw.size("k", kTopk);
   r.page_size = draw.size("page", page_sizes());
-  r.slots = draw_around(draw, "n", r.topk, r.page_size, 1500);
+  r.slots = draw.once("n.large", 12) ? draw.size("n.of", kManySlots)
+                                     : draw_around(draw, "n", r.topk, r.page_size, 1500);
 }
 
 }  // namespace

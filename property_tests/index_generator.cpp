@@ -3,18 +3,45 @@
 namespace mlacheck {
 namespace {
 
-const Table<Sizes> kTokens = {{0, 2},  {1, 30}, {2, 20}, {3, 20}, {4, 10}, {{5, 8}, 20}, {15, 2},
-                              {16, 2}, {17, 2}, {63, 2}, {64, 3}, {65, 3}, {129, 1},     {{9, 40}, 8}};
+const Table<Sizes> kTokens = {{0, 2},       {1, 30}, {2, 20},  {3, 20},     {4, 10},
+                              {{5, 8}, 20}, {15, 2}, {16, 2},  {17, 2},     {63, 2},
+                              {64, 3},      {65, 3}, {129, 1}, {{9, 40}, 8}};
 
-const Table<Sizes> kHeads = {{1, 8},  {2, 4},  {3, 2},  {4, 4},  {8, 6},  {11, 3}, {15, 2},     {16, 6},
-                             {17, 3}, {31, 2}, {32, 16}, {33, 4}, {63, 2}, {64, 16}, {{1, 128}, 10}};
+const Table<Sizes> kHeads = {{1, 8},   {2, 4},  {3, 2},  {4, 4},   {8, 6},
+                             {11, 3},  {15, 2}, {16, 6}, {17, 3},  {31, 2},
+                             {32, 16}, {33, 4}, {63, 2}, {64, 16}, {{1, 128}, 10}};
 const Table<Sizes> kDims = {{128, 80}, {64, 6}, {32, 4}, {127, 2}, {192, 2}, {16, 2}, {1, 1}};
 // Where a kernel's tiles, a selection of a quarter of the keys, and pages end.
-const Table<Sizes> kKeys = {{0, 3},    {1, 5},    {2, 3},    {3, 3},    {15, 3},   {16, 3},
-                            {17, 3},   {63, 4},   {64, 5},   {65, 5},   {127, 4},  {128, 5},
-                            {129, 5},  {255, 3},  {256, 3},  {257, 3},  {511, 2},  {513, 2},
-                            {1023, 2}, {1024, 3}, {1025, 3}, {2047, 1}, {2049, 1}, {8320, 1},
-                            {{4, 500}, 20}, {{500, 3000}, 10}, {{8190, 8194}, 2}, {{16383, 16385}, 1}};
+const Table<Sizes> kKeys = {{0, 3},
+                            {1, 5},
+                            {2, 3},
+                            {3, 3},
+                            {15, 3},
+                            {16, 3},
+                            {17, 3},
+                            {63, 4},
+                            {64, 5},
+                            {65, 5},
+                            {127, 4},
+                            {128, 5},
+                            {129, 5},
+                            {255, 3},
+                            {256, 3},
+                            {257, 3},
+                            {511, 2},
+                            {513, 2},
+                            {1023, 2},
+                            {1024, 3},
+                            {1025, 3},
+                            {2047, 1},
+                            {2049, 1},
+                            {8320, 1},
+                            {{4, 500}, 20},
+                            {{500, 3000}, 10},
+                            {{8190, 8194}, 2},
+                            {{16383, 16385}, 2},
+                            {{65535, 65537}, 3},
+                            {131073, 1}};
 
 struct Types {
   DType q, keys;
@@ -24,29 +51,32 @@ const Table<Types> kTypes = {{{DType::bf16, DType::bf16}, 8}, {{DType::f16, DTyp
                              {{DType::f32, DType::f32}, 2},   {{DType::f16, DType::e4m3}, 2},
                              {{DType::bf16, DType::f16}, 1},  {{DType::e4m3, DType::bf16}, 1},
                              {{DType::f32, DType::bf16}, 1}};
-const Table<BlockTable> kTables = {{BlockTable::none, 3},
-                                   {BlockTable::identity, 2},
-                                   {BlockTable::shuffled, 6}};
+const Table<BlockTable> kTables = {
+    {BlockTable::none, 3}, {BlockTable::identity, 2}, {BlockTable::shuffled, 6}};
 const Table<Sizes> kRequests = {{1, 6}, {2, 3}, {3, 2}, {{4, 9}, 1}};
 const Table<RangePattern> kRanges = {{RangePattern::full, 4},
                                      {RangePattern::causal, 5},
                                      {RangePattern::random, 5},
                                      {RangePattern::edges, 4}};
-const Table<IndexFill> kFills = {{IndexFill::gaussian, 8}, {IndexFill::plateau, 4}, {IndexFill::zeros, 1}};
+const Table<IndexFill> kFills = {
+    {IndexFill::gaussian, 8}, {IndexFill::plateau, 4}, {IndexFill::zeros, 1}};
 const Table<HeadReduction> kReductions = {{HeadReduction::ordered, 4},
                                           {HeadReduction::sequential, 1}};
 
 // Milliseconds of reference and oracle on one core.
 double cost_of(const IndexScoresRecipe& r) {
-  const double products = static_cast<double>(r.tokens * r.heads) * static_cast<double>(r.keys * r.dim);
-  const double elements = static_cast<double>(r.requests * r.keys + r.tokens * r.heads) *
-                          static_cast<double>(r.dim);
+  const double products =
+      static_cast<double>(r.tokens * r.heads) * static_cast<double>(r.keys * r.dim);
+  const double elements =
+      static_cast<double>(r.requests * r.keys + r.tokens * r.heads) * static_cast<double>(r.dim);
   return 1e-6 * (0.4 * products + 3 * elements + 20 * static_cast<double>(r.tokens * r.keys));
 }
 
 void draw_sizes(const Draw& draw, bool many_rows, IndexScoresRecipe& r) {
   if (r.key_dtype == DType::e4m3) many_rows = false;
-  r.dim = r.key_dtype == DType::e4m3 ? 128 : many_rows ? draw.range("d.few", 1, 4) : draw.size("d", kDims);
+  r.dim = r.key_dtype == DType::e4m3 ? 128
+          : many_rows                ? draw.range("d.few", 1, 4)
+                                     : draw.size("d", kDims);
   r.tokens = many_rows ? past_grid_limit(draw) : draw.size("t", kTokens);
   r.heads = many_rows ? draw.range("h.few", 1, 2) : draw.size("h", kHeads);
   r.keys = many_rows ? draw.range("n.few", 0, 3) : draw.size("n", kKeys);

@@ -9,9 +9,9 @@
 namespace mlacheck {
 
 using Operator = mlacheck_operator;
-inline constexpr std::array<Operator, 5> kOperators = {
-    MLACHECK_SPARSE_ATTENTION, MLACHECK_INDEX_SCORES, MLACHECK_INDEX_SELECT, MLACHECK_TOP_K,
-    MLACHECK_MAP_SLOTS};
+inline constexpr std::array<Operator, 5> kOperators = {MLACHECK_SPARSE_ATTENTION,
+                                                       MLACHECK_INDEX_SCORES, MLACHECK_INDEX_SELECT,
+                                                       MLACHECK_TOP_K, MLACHECK_MAP_SLOTS};
 
 // A case for kernels of the operator: recipe `number` of the series `seed`. The same on every
 // machine and build; always valid. number < 2^48.

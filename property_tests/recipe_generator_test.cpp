@@ -67,7 +67,8 @@ TEST(RecipeGenerator, AimsAtTheBoundariesOfSizes) {
   std::set<std::int64_t> tokens, heads, topk, pages;
   bool beside_k = false, empty_cache = false;
   for (std::uint64_t number = 0; number < 20000; ++number) {
-    const auto r = std::get<SparseAttentionRecipe>(draw_recipe(MLACHECK_SPARSE_ATTENTION, 1, number));
+    const auto r =
+        std::get<SparseAttentionRecipe>(draw_recipe(MLACHECK_SPARSE_ATTENTION, 1, number));
     tokens.insert(r.tokens);
     heads.insert(r.heads);
     topk.insert(r.topk);
