@@ -84,10 +84,13 @@ double cost_of(const SparseAttentionRecipe& r) {
   const double slow = r.fill == AttentionFill::needle ? 4 : 1;
   const double products = slow * static_cast<double>(r.tokens * r.heads * r.topk) *
                           static_cast<double>(r.qk_dim + r.v_dim);
-  const double elements =
+  const double filled =
       static_cast<double>(r.slots + r.tokens * r.heads) * static_cast<double>(r.qk_dim) +
       static_cast<double>(r.tokens * r.heads * r.v_dim);
-  return 1e-6 * (1.2 * products + 10 * elements + 20 * static_cast<double>(r.tokens * r.topk));
+  const double stored =
+      stored_rows(r.slots, r.page_size, r.page_gap) * static_cast<double>(r.qk_dim + r.row_pad);
+  return 1e-6 *
+         (1.2 * products + 10 * filled + stored + 20 * static_cast<double>(r.tokens * r.topk));
 }
 
 void draw_sizes(const Draw& draw, bool many_rows, SparseAttentionRecipe& r) {
@@ -100,6 +103,7 @@ void draw_sizes(const Draw& draw, bool many_rows, SparseAttentionRecipe& r) {
   r.heads = many_rows ? 1 : draw.size("h", kHeads);
   r.topk = many_rows ? draw.range("k.few", 0, 3) : draw.size("k", kTopk);
   r.page_size = draw.size("page", page_sizes());
+  r.page_gap = r.page_size == 0 ? 0 : draw.size("gap", page_gaps());
   r.slots = draw.once("n.large", 12) ? draw.size("n.of", kManySlots)
                                      : draw_around(draw, "n", r.topk, r.page_size, 1500);
 }
@@ -136,7 +140,6 @@ SparseAttentionRecipe draw_attention(Draw draw) {
     draw.retry();
   } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
   if (cost_of(r) > extent.max_ms) r.tokens = r.heads = r.topk = r.slots = 1;
-  if (r.page_size != 0) r.page_gap = draw.size("gap", page_gaps());
   return r;
 }
 

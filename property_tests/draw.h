@@ -89,6 +89,8 @@ Table<Sizes> page_gaps();
 // less; few; any up to `most`.
 std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n, std::int64_t page,
                          std::int64_t most);
+// Rows that a cache takes with its pages and their slack.
+double stored_rows(std::int64_t slots, std::int64_t page, std::int64_t gap);
 // How large a case is to be: nearly always small, at times with more rows than a grid has.
 struct Extent {
   double min_ms;

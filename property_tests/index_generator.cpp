@@ -67,9 +67,12 @@ const Table<HeadReduction> kReductions = {{HeadReduction::ordered, 4},
 double cost_of(const IndexScoresRecipe& r) {
   const double products =
       static_cast<double>(r.tokens * r.heads) * static_cast<double>(r.keys * r.dim);
-  const double elements =
+  const double filled =
       static_cast<double>(r.requests * r.keys + r.tokens * r.heads) * static_cast<double>(r.dim);
-  return 1e-6 * (0.4 * products + 3 * elements + 20 * static_cast<double>(r.tokens * r.keys));
+  const double stored = static_cast<double>(r.requests) *
+                        stored_rows(r.keys, r.page_size, r.page_gap) * static_cast<double>(r.dim);
+  return 1e-6 *
+         (0.4 * products + 3 * filled + stored + 20 * static_cast<double>(r.tokens * r.keys));
 }
 
 void draw_sizes(const Draw& draw, bool many_rows, IndexScoresRecipe& r) {
@@ -82,6 +85,7 @@ void draw_sizes(const Draw& draw, bool many_rows, IndexScoresRecipe& r) {
   r.keys = many_rows ? draw.range("n.few", 0, 3) : draw.size("n", kKeys);
   r.page_size = draw.size("page", page_sizes());
   if (r.table != BlockTable::none && r.page_size == 0) r.page_size = 64;
+  r.page_gap = r.page_size == 0 ? 0 : draw.size("gap", page_gaps());
   if (r.page_size != 0 && !many_rows && draw.once("n.pages", 4))
     r.keys = draw_around(draw, "n.around", r.page_size, r.page_size, 600);
 }
@@ -108,7 +112,6 @@ IndexScoresRecipe draw_index_scores(Draw draw, bool needs_table) {
     draw.retry();
   } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
   if (cost_of(r) > extent.max_ms) r.tokens = r.heads = r.keys = r.requests = 1;
-  if (r.page_size != 0) r.page_gap = draw.size("gap", page_gaps());
   return r;
 }
 

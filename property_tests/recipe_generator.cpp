@@ -47,6 +47,10 @@ std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n,
                                          {draw.range(part("any"), 1, most), 10}});
 }
 
+double stored_rows(std::int64_t slots, std::int64_t page, std::int64_t gap) {
+  return static_cast<double>(page == 0 ? slots : (slots / page + 1) * (page + gap));
+}
+
 Extent draw_extent(const Draw& draw) {
   return draw.one_of<Extent>(
       "extent",
