@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <stdexcept>
 
 #include "cuda/emulator/call_site_log.h"
@@ -32,6 +33,20 @@ Group& group_for(std::uint32_t blocks, std::uint32_t warps, std::size_t stack_by
   }
   return *group;
 }
+
+// The order in which groups of blocks run, by the seed: group number(i) is the i-th. No kernel may
+// rely on one.
+class GroupOrder {
+ public:
+  GroupOrder(std::uint64_t seed, std::uint64_t groups)
+      : groups_(groups), first_(seed % groups), step_(seed / groups % groups | 1) {
+    while (std::gcd(step_, groups) != 1) ++step_;
+  }
+  std::uint64_t number(std::uint64_t i) const { return (first_ + i * step_) % groups_; }
+
+ private:
+  std::uint64_t groups_, first_, step_;
+};
 
 void require_possible(const Launch& launch) {
   constexpr std::uint32_t kMostBlocksY = 65'535;
@@ -122,10 +137,11 @@ void Session::launch(const Launch& given) {
       groups, options_.host_threads > 0 ? options_.host_threads : omp_get_max_threads()));
   std::vector<BlockResult> results(blocks);
   std::exception_ptr failure;
+  const GroupOrder order(launch.seed, static_cast<std::uint64_t>(groups));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
   for (std::int64_t g = 0; g < groups; ++g) {
     try {
-      const auto first = static_cast<std::uint64_t>(g) * together;
+      const std::uint64_t first = order.number(static_cast<std::uint64_t>(g)) * together;
       const auto count =
           static_cast<std::uint32_t>(std::min<std::uint64_t>(together, blocks - first));
       Group& group = group_for(together, launch.threads / kWarpLanes, options_.stack_bytes);

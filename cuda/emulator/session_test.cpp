@@ -3,6 +3,8 @@
 #include "cuda/emulator/session.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "cuda/emulator/kernel_testing.h"
 
@@ -75,6 +77,29 @@ TEST(Session, TheSameResultsForAnySchedule) {
       options.resident_blocks = resident;
       EXPECT_EQ(out_of(reverse, shape_of(64, 16), options), out);
     }
+}
+
+// Which block ran when.
+unsigned next_turn = 0;
+void note_turn(Arguments a) {
+  if (thread_index() == 0) store(a.out + block_index(), static_cast<float>(next_turn++));
+}
+
+TEST(Session, ASeedHasItsOrderOfBlocks) {
+  std::set<std::array<float, 1024>> orders;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    for (int again = 0; again < 2; ++again) {
+      SessionOptions options;
+      options.seed = seed;
+      options.host_threads = 1;
+      next_turn = 0;
+      std::array<float, 1024> turns = out_of(note_turn, shape_of(32, 60), options);
+      orders.insert(turns);
+      std::sort(turns.begin(), turns.begin() + 60);
+      for (unsigned i = 0; i < 60; ++i) ASSERT_EQ(turns[i], static_cast<float>(i));
+    }
+  EXPECT_GE(orders.size(), 15u);
+  EXPECT_LE(orders.size(), 20u);
 }
 
 TEST(Session, ReportsDependOnTheSeedAlone) {

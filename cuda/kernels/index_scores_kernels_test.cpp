@@ -113,6 +113,22 @@ TEST(IndexScoresKernel, NoCutAndNoScheduleChangesABit) {
     }
 }
 
+TEST(IndexScoresKernel, GivesTheSameBitsInEveryOrderOfItsBlocks) {
+  IndexProblem problem(5, 17, 200, Element::f16);
+  make_ragged(problem);
+  problem.paginate(16, 2);
+  const IndexScoresPlan plan = cut(problem, 2, 2, 7);
+  const std::vector<float> expected = problem.run(plan).scores;
+  for (std::uint64_t seed = 2; seed <= 51; ++seed) {
+    emulator::SessionOptions options;
+    options.seed = seed;
+    options.resident_blocks = static_cast<std::uint32_t>(seed % 3) + 1;
+    const ScoreOutcome outcome = problem.run(plan, options);
+    ASSERT_EQ(text_of(outcome.reports), "") << "seed " << seed;
+    ASSERT_TRUE(same_bits(outcome.scores, expected)) << "seed " << seed;
+  }
+}
+
 TEST(IndexScoresKernel, ARowAloneHasTheBitsThatItHasInABatch) {
   IndexProblem batch(5, 32, 200, Element::f16);
   const std::vector<float> all = batch.run(batch.plan()).scores;

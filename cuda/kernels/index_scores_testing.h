@@ -184,11 +184,8 @@ struct IndexProblem {
     return run(plan, std::move(options), [](IndexScoresArguments&) {});
   }
 
-  // The verdict on scores under what the kernel declares.
-  Finding judge(const std::vector<float>& scores) const {
-    NumericsContract contract;
-    contract.index_dot = accumulation_of(kIndexScoresContract.index_dot);
-    contract.index_heads = accumulation_of(kIndexScoresContract.index_heads);
+  // As the verdict takes them: the problem, and what the kernel declares.
+  IndexScoresProblem problem() const {
     const DType dtype = element == device::Element::f16 ? DType::f16 : DType::bf16;
     const mlacheck_index_scores_problem p = abi();
     const mlacheck_tensors t = tensors(nullptr);
@@ -206,7 +203,16 @@ struct IndexProblem {
     problem.request = t.request;
     problem.key_begin = t.range_begin;
     problem.key_end = t.range_end;
-    return check_index_scores(problem, contract, scores.data());
+    return problem;
+  }
+  static NumericsContract contract() {
+    NumericsContract contract;
+    contract.index_dot = accumulation_of(kIndexScoresContract.index_dot);
+    contract.index_heads = accumulation_of(kIndexScoresContract.index_heads);
+    return contract;
+  }
+  Finding judge(const std::vector<float>& scores) const {
+    return check_index_scores(problem(), contract(), scores.data());
   }
 
   static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();

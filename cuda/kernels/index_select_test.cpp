@@ -5,113 +5,29 @@
 
 #include <utility>
 
-#include "cuda/kernels/index_scores_testing.h"
-#include "cuda/kernels/index_select_library.h"
-#include "reference/operators/map_slots.h"
-#include "reference/operators/top_k.h"
+#include "cuda/kernels/index_select_testing.h"
 
 namespace mlacheck::kernels::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-constexpr std::int64_t kSelected = 20;
-
-// Ragged rows of three requests in pages of 8.
-IndexProblem ragged() {
-  IndexProblem problem(7, 5, 75, device::Element::f16);
-  problem.begin = {0, 3, 40, 75, 10, 0, 60};
-  problem.end = {75, 60, 45, 75, 31, 1, 75};
-  problem.paginate(8, 3);
-  return problem;
-}
-
-mlacheck_index_select_problem abi(const IndexProblem& problem, bool to_slots) {
-  mlacheck_index_select_problem p = {};
-  p.scores = problem.abi();
-  p.k = kSelected;
-  p.to_slots = to_slots ? 1 : 0;
-  return p;
-}
-
-struct Selected {
-  std::vector<std::int32_t> keys;
-  std::vector<emulator::Report> reports;
-};
-
-Selected select(const IndexProblem& problem, const IndexSelectPlan& plan, bool to_slots) {
-  constexpr std::int32_t kUnwritten = 12345;
-  const mlacheck_index_select_problem p = abi(problem, to_slots);
-  Selected selected;
-  selected.keys.assign(static_cast<std::size_t>(p.scores.tokens * p.k), kUnwritten);
-  alignas(256) static std::byte workspace[1 << 20];
-  EXPECT_LE(plan.workspace_bytes, sizeof workspace);
-  mlacheck_tensors t = problem.tensors(nullptr);
-  t.selected = selected.keys.data();
-  emulator::Session session;
-  device::Stream stream(&session);
-  declare_tensors(stream, p.scores, t);
-  device::declare_memory(stream, "selected", t.selected, selected.keys.size() * 4,
-                         device::Access::read_write);
-  device::declare_memory(stream, "workspace", workspace, plan.workspace_bytes,
-                         device::Access::write);
-  launch_index_select<device::Element::f16>(stream, p, t, plan, workspace, 4);
-  selected.reports = session.reports();
-  return selected;
-}
-
-// What the kernel's own scores ask for.
-std::vector<std::int32_t> expected(const IndexProblem& problem) {
-  const ScoreOutcome outcome = problem.run(problem.plan());
-  std::vector<std::int32_t> keys(static_cast<std::size_t>(problem.tokens * kSelected));
-  for (std::int64_t t = 0; t < problem.tokens; ++t) {
-    mlacheck::top_k(outcome.scores.data() + t * problem.key_count, problem.begin_of(t),
-                    problem.end_of(t), kSelected, keys.data() + t * kSelected);
-  }
-  return keys;
-}
 
 TEST(IndexSelect, SelectsFromTheKernelsOwnScoresHoweverManyRowsAtATime) {
   const IndexProblem problem = ragged();
-  const IndexSelectPlan whole = make_plan(abi(problem, false), 4);
-  EXPECT_EQ(whole.rows, problem.tokens);
-  for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{3}, problem.tokens}) {
-    IndexSelectPlan plan = whole;
-    plan.rows = rows;
-    const Selected selected = select(problem, plan, false);
-    EXPECT_THAT(selected.reports, IsEmpty());
-    EXPECT_EQ(selected.keys, expected(problem)) << rows << " rows at a time";
+  const std::vector<std::int32_t> keys = expected_keys(problem);
+  for (const bool to_slots : {false, true}) {
+    const mlacheck_index_select_problem p = abi(problem, to_slots);
+    const IndexSelectPlan whole = make_plan(p, 4);
+    EXPECT_EQ(whole.rows, problem.tokens);
+    for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{3}, problem.tokens}) {
+      IndexSelectPlan plan = whole;
+      plan.rows = rows;
+      const Selected selected = select(problem, p, plan);
+      EXPECT_EQ(text_of(selected.reports), "");
+      EXPECT_EQ(selected.keys, to_slots ? slots_of_keys(problem, keys) : keys)
+          << rows << " rows at a time";
+    }
   }
-}
-
-TEST(IndexSelect, MapsToSlotsThroughEachRowsTable) {
-  const IndexProblem problem = ragged();
-  IndexSelectPlan plan = make_plan(abi(problem, true), 4);
-  plan.rows = 3;
-  const Selected selected = select(problem, plan, true);
-  EXPECT_THAT(selected.reports, IsEmpty());
-  const std::vector<std::int32_t> keys = expected(problem);
-  for (std::int64_t t = 0; t < problem.tokens; ++t) {
-    const std::span<const std::int32_t> table(
-        problem.block_table.data() + problem.request[static_cast<std::size_t>(t)] * problem.stride,
-        static_cast<std::size_t>(problem.stride));
-    std::vector<std::int32_t> slots(kSelected);
-    mlacheck::map_slots({keys.data() + t * kSelected, slots.size()}, table, problem.page_size,
-                        slots);
-    EXPECT_THAT(slots, ::testing::ElementsAreArray(selected.keys.data() + t * kSelected,
-                                                   static_cast<std::size_t>(kSelected)))
-        << "row " << t;
-  }
-}
-
-// The scores of the row before: what a part that begins at a wrong row would select from.
-TEST(IndexSelect, ItsRowsDiffer) {
-  const IndexProblem problem = ragged();
-  const std::vector<std::int32_t> keys = expected(problem);
-  for (std::int64_t t = 1; t < problem.tokens; ++t)
-    EXPECT_FALSE(std::equal(keys.begin() + t * kSelected, keys.begin() + (t + 1) * kSelected,
-                            keys.begin() + (t - 1) * kSelected));
 }
 
 TEST(IndexSelect, KeepsItsScoresInTheL2Cache) {

@@ -45,8 +45,9 @@ inline std::string misalignment(const char* name, const void* data, std::uintptr
 
 // Why a kernel cannot do without a tensor that the problem says there is; empty when it is there.
 inline std::string absence(const char* name, bool wanted, const void* data) {
-  return wanted && data == nullptr ? std::string(name) + " is null, and the problem has it"
-                                   : std::string();
+  std::string reason;
+  if (wanted && data == nullptr) reason.append(name).append(" is null, and the problem has it");
+  return reason;
 }
 
 // The first that is not empty.
