@@ -93,7 +93,13 @@ std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, 
 }
 
 CheckResult to_result(std::string name, const Finding& finding, const std::string& repro) {
-  return {fmt::format("{} {}", name, finding.stage), finding.status, describe(finding), repro, 0};
+  return {fmt::format("{} {}", name, finding.stage),
+          finding.status,
+          describe(finding),
+          repro,
+          0,
+          finding.elements,
+          finding.ratio};
 }
 
 }  // namespace mlacheck

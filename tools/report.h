@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -17,6 +18,8 @@ struct CheckResult {
   std::string detail;  // worst element, bound, budget used, stage; or the reason: lines
   std::string repro;   // command that repeats this check alone
   double seconds = 0;
+  std::int64_t elements = 0;  // that a bound has judged
+  double budget_used = 0;     // of the proven bound, by the worst of them; > 1 fails
 };
 
 struct ReportOptions {

@@ -1,0 +1,166 @@
+#include "property_tests/campaign.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tools/stopwatch.h"
+
+namespace mlacheck {
+namespace {
+
+bool is_bad(Status status) { return status >= Status::improbable; }
+
+bool was_judged(const std::vector<CheckResult>& results) {
+  return std::ranges::any_of(results, [](const CheckResult& result) {
+    return result.status != Status::refused && result.status != Status::skipped;
+  });
+}
+
+Recipe on_another_seed(Recipe recipe) {
+  std::visit([](auto& r) { ++r.seed; }, recipe);
+  return recipe;
+}
+
+class Campaign {
+ public:
+  Campaign(std::span<const Contestant> contestants, const CampaignPlan& plan,
+           CampaignWatcher& watcher)
+      : contestants_(contestants), plan_(plan), watcher_(watcher) {
+    for (const Contestant& contestant : contestants)
+      records_.emplace_back(contestant.name, contestant.op);
+  }
+
+  std::vector<KernelRecord> run() {
+    if (plan_.regressions != nullptr) try_all(std::vector(plan_.regressions->recipes()));
+    try_all(plan_.given);
+    if (plan_.draws) draw();
+    return std::move(records_);
+  }
+
+ private:
+  bool is_over() { return over_ || watcher_.stops() || watch_.seconds() > plan_.seconds; }
+
+  void try_all(const std::vector<Recipe>& recipes) {
+    for (const Recipe& recipe : recipes)
+      for (std::size_t i = 0; i < contestants_.size() && !is_over(); ++i) try_case(i, recipe);
+  }
+
+  // Every operator's recipe of each number: shards differ in numbers.
+  void draw() {
+    std::int64_t cases = 0;
+    for (std::int64_t number = plan_.shard;; number += plan_.shards)
+      for (const Operator op : kOperators)
+        for (std::size_t i = 0; i < contestants_.size(); ++i) {
+          if (contestants_[i].op != op) continue;
+          if (cases++ >= plan_.cases || is_over()) return;
+          try_case(i, draw_recipe(op, plan_.seed, static_cast<std::uint64_t>(number)));
+        }
+  }
+
+  std::vector<CheckResult> results_of(std::size_t kernel, const Recipe& recipe) {
+    watcher_.starts(contestants_[kernel], recipe, cases_);
+    return contestants_[kernel].trial(recipe);
+  }
+
+  void try_case(std::size_t kernel, const Recipe& recipe) {
+    const std::vector<CheckResult> results = results_of(kernel, recipe);
+    if (results.empty() || watcher_.stops()) return;
+    ++cases_;
+    KernelRecord& record = records_[kernel];
+    record.coverage.count(recipe, was_judged(results));
+    record.blind += shown_by(recipe).empty() && was_judged(results) ? 1 : 0;
+    bool stray = false;
+    for (const CheckResult& result : results) {
+      record.elements += result.elements;
+      if (!is_bad(result.status)) {
+        note_budget(record, result);
+        continue;
+      }
+      if (result.status == Status::improbable && !repeats(kernel, recipe, result))
+        stray = true;
+      else
+        keep(kernel, recipe, result);
+    }
+    record.improbable += stray ? 1 : 0;
+  }
+
+  static void note_budget(KernelRecord& record, const CheckResult& result) {
+    if (result.budget_used <= record.budget_used) return;
+    record.budget_used = result.budget_used;
+    record.budget_used_by = result.repro;
+  }
+
+  static const CheckResult* find(const std::vector<CheckResult>& results, const CheckResult& like) {
+    const auto same = [&](const CheckResult& result) {
+      return result.name == like.name &&
+             (result.status == like.status ||
+              (like.status == Status::improbable && result.status == Status::fail));
+    };
+    const auto found = std::ranges::find_if(results, same);
+    return found == results.end() ? nullptr : &*found;
+  }
+
+  bool repeats(std::size_t kernel, const Recipe& recipe, const CheckResult& result) {
+    return find(results_of(kernel, on_another_seed(recipe)), result) != nullptr;
+  }
+
+  // A new failure is shrunk. A check that fails on the smallest recipe of another is one with it.
+  void keep(std::size_t kernel, const Recipe& recipe, const CheckResult& result) {
+    KernelRecord& record = records_[kernel];
+    for (Failure& failure : record.failures) {
+      const bool known =
+          failure.result.name == result.name && failure.result.status == result.status;
+      if (known) ++failure.cases;
+      if (known || std::ranges::find(failure.also, result.name) != failure.also.end()) return;
+    }
+    watcher_.found(result);
+    Failure failure{.original = result, .result = result};
+    std::vector<std::pair<Recipe, std::vector<CheckResult>>> failing;
+    failure.shrunk = shrink(
+        recipe,
+        [&](const Recipe& smaller) {
+          if (watcher_.stops()) return false;
+          std::vector<CheckResult> results = results_of(kernel, smaller);
+          if (watcher_.stops() || find(results, result) == nullptr) return false;
+          failing.emplace_back(smaller, std::move(results));
+          return true;
+        },
+        plan_.shrinking);
+    failure.shrunk.minimal &= !watcher_.stops();
+    const auto smallest = std::ranges::find(failing, failure.shrunk.recipe,
+                                            [](const auto& entry) { return entry.first; });
+    if (smallest != failing.end()) {
+      failure.result = *find(smallest->second, result);
+      for (const CheckResult& other : smallest->second)
+        if (is_bad(other.status) && other.name != result.name) failure.also.push_back(other.name);
+    }
+    if (contestants_[kernel].explain != nullptr)
+      failure.explanation = contestants_[kernel].explain(failure.shrunk.recipe);
+    if (plan_.regressions != nullptr)
+      plan_.regressions->add(
+          failure.shrunk.recipe,
+          fmt::format("{} {}", name_of(failure.result.status), failure.result.name));
+    record.failures.push_back(std::move(failure));
+    watcher_.shrunk(record.failures.back());
+    over_ |= plan_.stop_on_first;
+  }
+
+  std::span<const Contestant> contestants_;
+  const CampaignPlan& plan_;
+  CampaignWatcher& watcher_;
+  Stopwatch watch_;
+  std::vector<KernelRecord> records_;
+  std::int64_t cases_ = 0;
+  bool over_ = false;
+};
+
+}  // namespace
+
+std::vector<KernelRecord> run_campaign(std::span<const Contestant> contestants,
+                                       const CampaignPlan& plan, CampaignWatcher& watcher) {
+  return Campaign(contestants, plan, watcher).run();
+}
+
+}  // namespace mlacheck

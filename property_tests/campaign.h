@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "property_tests/kernel_record.h"
+#include "property_tests/recipe_file.h"
+#include "property_tests/shrink.h"
+#include "property_tests/trial.h"
+
+namespace mlacheck {
+
+// A kernel under test.
+struct Contestant {
+  std::string name;
+  Operator op;
+  Trial trial;
+  // What is likely to be wrong, of a recipe that fails: words for the report. May be null.
+  std::function<std::string(const Recipe&)> explain;
+};
+
+struct CampaignPlan {
+  std::vector<Recipe> given;  // tried first, after those of the regression file
+  bool draws = true;          // then recipes `shard`, `shard` + `shards`, ... of the series `seed`
+  std::uint64_t seed = 1;
+  std::int64_t shard = 0;
+  std::int64_t shards = 1;
+  std::int64_t cases = std::numeric_limits<std::int64_t>::max();  // drawn recipes put to kernels
+  double seconds = std::numeric_limits<double>::infinity();
+  bool stop_on_first = false;
+  ShrinkBudget shrinking;
+  RegressionFile* regressions = nullptr;  // gets the smallest recipe of every failure
+};
+
+// Told what happens as it happens; the campaign itself prints nothing.
+class CampaignWatcher {
+ public:
+  CampaignWatcher() = default;
+  CampaignWatcher(const CampaignWatcher&) = delete;
+  CampaignWatcher& operator=(const CampaignWatcher&) = delete;
+  virtual ~CampaignWatcher() = default;
+
+  // Before each case, and each that shrinking tries: it may be the last thing that is heard.
+  virtual void starts(const Contestant&, const Recipe&, std::int64_t /*cases so far*/) {}
+  // A failure as it was found, before it is shrunk.
+  virtual void found(const CheckResult&) {}
+  virtual void shrunk(const Failure&) {}
+  // Asked before and after each case; what a case gave while it was told to stop counts for nothing.
+  virtual bool stops() { return false; }
+};
+
+// Puts cases to kernels until plan or watcher ends it. The same plan tries the same cases in the same
+// order; shards share none. A check that fails is shrunk and kept once, however often it fails. An
+// IMPROBABLE is tried on another seed: it is kept if it is there again, else counted against its
+// declared rate.
+std::vector<KernelRecord> run_campaign(std::span<const Contestant> contestants,
+                                       const CampaignPlan& plan, CampaignWatcher& watcher);
+
+}  // namespace mlacheck

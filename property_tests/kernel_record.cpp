@@ -1,0 +1,86 @@
+#include "property_tests/kernel_record.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace mlacheck {
+namespace {
+
+constexpr double kImprobableElement = 2e-9;
+constexpr double kChanceOfMore = 1e-6;
+
+CheckResult to_result(const Failure& failure) {
+  CheckResult result = failure.result;
+  const Shrunk& shrunk = failure.shrunk;
+  if (!failure.explanation.empty()) result.detail += '\n' + failure.explanation;
+  if (!failure.also.empty())
+    result.detail += fmt::format("\nwith it: {}", fmt::join(failure.also, ", "));
+  result.detail +=
+      fmt::format("\nseen in {} cases, first by {}", failure.cases, failure.original.repro);
+  if (!shrunk.reproduced)
+    result.detail += "\nnot seen again on the same recipe: the kernel is not deterministic";
+  else if (!shrunk.minimal)
+    result.detail += fmt::format("\nshrinking ended by its budget after {} tries", shrunk.trials);
+  return result;
+}
+
+CheckResult summary(const KernelRecord& record, bool drew_cases) {
+  const Coverage& coverage = record.coverage;
+  CheckResult result;
+  result.name = record.name;
+  if (coverage.judged() == 0) {
+    result.status = coverage.refused() > 0 ? Status::refused : Status::skipped;
+    result.detail = coverage.refused() > 0 ? fmt::format("all of {} cases", coverage.refused())
+                                           : "no case was for it";
+    return result;
+  }
+  result.detail = fmt::format("{} cases ({} refused, {} could show nothing)", coverage.judged(),
+                              coverage.refused(), record.blind);
+  if (record.elements > 0)
+    result.detail += fmt::format("; {} elements, budget used {:.3g} % at most", record.elements,
+                                 100 * record.budget_used);
+  const std::int64_t allowed = improbable_allowance(record.elements);
+  if (record.improbable > 0)
+    result.detail +=
+        fmt::format("\n{} cases IMPROBABLE on one seed, {} allowed", record.improbable, allowed);
+  if (record.improbable > allowed) result.status = Status::improbable;
+  const std::vector<ErrorClass> never = coverage.never_visible();
+  if (drew_cases && !never.empty()) {
+    result.status = std::max(result.status, Status::mistrusted);
+    std::vector<std::string_view> names;
+    for (const ErrorClass error : never) names.push_back(name_of(error));
+    result.detail +=
+        fmt::format("\nno case would have shown: {}; more cases may", fmt::join(names, ", "));
+  }
+  if (record.blind == coverage.judged()) {
+    result.status = std::max(result.status, Status::mistrusted);
+    result.detail += "\nno case could show any class of error";
+  }
+  return result;
+}
+
+}  // namespace
+
+std::int64_t improbable_allowance(std::int64_t elements) {
+  // Poisson: the sum of its tail from the likeliest on.
+  const double mean = static_cast<double>(elements) * kImprobableElement;
+  if (mean > 500) return static_cast<std::int64_t>(std::ceil(mean + 5 * std::sqrt(mean)));
+  double term = std::exp(-mean), sum = term;
+  std::int64_t count = 0;
+  while (1 - sum > kChanceOfMore) {
+    term *= mean / static_cast<double>(++count);
+    sum += term;
+  }
+  return count;
+}
+
+std::vector<CheckResult> verdicts(const KernelRecord& record, bool drew_cases) {
+  std::vector<CheckResult> results;
+  for (const Failure& failure : record.failures) results.push_back(to_result(failure));
+  if (results.empty()) results.push_back(summary(record, drew_cases));
+  return results;
+}
+
+}  // namespace mlacheck
