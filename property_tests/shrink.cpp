@@ -88,9 +88,7 @@ class Shrinker {
     }
   }
 
-  bool take_places(const Places& kept) {
-    return take(detail::with_places(result_.recipe, kept));
-  }
+  bool take_places(const Places& kept) { return take(detail::with_places(result_.recipe, kept)); }
 
   // ddmin: one of n parts alone, else all but one of them, else twice as many parts, until each is
   // one place.

@@ -39,9 +39,7 @@ void settle(IndexScoresRecipe& r) {
   if (r.table == BlockTable::none) r.requests = 1;
 }
 
-void settle(TopKRecipe& r) {
-  settle(r.only, r.scores);
-}
+void settle(TopKRecipe& r) { settle(r.only, r.scores); }
 
 void settle(LayerRecipe& r) {
   r.layer = std::min(r.layer, model_sizes(r.model).num_hidden_layers - 1);
@@ -62,9 +60,8 @@ std::vector<IndexFill> simpler(IndexFill fill) {
 
 std::vector<ScoreFill> simpler(ScoreFill fill) {
   const std::vector<ScoreFill> order = {
-      ScoreFill::constant,  ScoreFill::zeros,      ScoreFill::two_values,
-      ScoreFill::ascending, ScoreFill::descending, ScoreFill::plateau,
-      ScoreFill::gaussian};
+      ScoreFill::constant,   ScoreFill::zeros,   ScoreFill::two_values, ScoreFill::ascending,
+      ScoreFill::descending, ScoreFill::plateau, ScoreFill::gaussian};
   return {order.begin(), std::find(order.begin(), order.end(), fill)};
 }
 
@@ -119,11 +116,11 @@ std::vector<Size> sizes_of(const Recipe& recipe) {
   std::vector<Size> sizes;
   std::visit(
       [&](const auto& r) {
-        visit_fields(r, [&]<class D>(std::string_view name, const auto& value, const D& domain,
-                                     auto) {
-          if constexpr (kIsCount<D>)
-            if (is_size(name)) sizes.push_back({name, value, domain.min});
-        });
+        visit_fields(r,
+                     [&]<class D>(std::string_view name, const auto& value, const D& domain, auto) {
+                       if constexpr (kIsCount<D>)
+                         if (is_size(name)) sizes.push_back({name, value, domain.min});
+                     });
       },
       recipe);
   return sizes;

@@ -118,8 +118,9 @@ TEST(Shrink, IndexScoresAndLayers) {
 }
 
 TEST(Shrink, AFailureOfAnyRecipeEndsAtTheLeast) {
-  expect_minimum(kLarge, [](const Recipe&) { return true; },
-                 "mlacheck1 op=sparse_attention t=0 h=1 k=0 n=0 d=1 v=1 fill=census");
+  expect_minimum(
+      kLarge, [](const Recipe&) { return true; },
+      "mlacheck1 op=sparse_attention t=0 h=1 k=0 n=0 d=1 v=1 fill=census");
 }
 
 TEST(Shrink, WhatDoesNotFailAgainStays) {

@@ -229,5 +229,21 @@ TEST(WrongKernels, ThatCrashWhenAskedTakeNobodyDown) {
                                  HasSubstr("base_2 (sparse_attention)"), HasSubstr("supports it")));
 }
 
+TEST(Run, ARepeatLineCanBeCopied) {
+  const TemporaryFolder folder;
+  const std::filesystem::path odd = folder / "it's a kernel.so";
+  std::filesystem::copy_file(WRONG_KERNELS "/libwrong_kernel_zeros.so", odd);
+  const Outcome run =
+      mlacheck({"run", "mlacheck1 op=sparse_attention t=1 h=1 k=8 n=16", "--kernel", odd.string()});
+  EXPECT_EQ(run.code, 1) << run.out;
+  const auto at = run.out.find("repeat: mlacheck");
+  ASSERT_NE(at, std::string::npos) << run.out;
+  const auto arguments = at + std::string_view("repeat: mlacheck").size();
+  const std::string repeat =
+      MLACHECK_PROGRAM + run.out.substr(arguments, run.out.find('\n', at) - arguments);
+  EXPECT_EQ(WEXITSTATUS(std::system((repeat + " >/dev/null 2>&1").c_str())), 1)
+      << repeat;
+}
+
 }  // namespace
 }  // namespace mlacheck::testing

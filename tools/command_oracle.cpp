@@ -16,6 +16,7 @@
 #include "tools/kernel_options.h"
 #include "tools/layer_kernels.h"
 #include "tools/report_options.h"
+#include "tools/shell_word.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck {
@@ -51,11 +52,12 @@ void judge_capture(const std::filesystem::path& path, const std::vector<KernelLi
       report.add({.name = fmt::format("{} {}", name, stage.stage),
                   .status = stage.status,
                   .detail = stage.detail,
-                  .repro = fmt::format("mlacheck oracle {}", path.string()),
+                  .repro = "mlacheck oracle " + shell_word(path.string()),
                   .seconds = stage.stage == "output" ? watch.seconds() : 0});
     for (const KernelLibrary& library : libraries) {
       const std::string repro =
-          fmt::format("mlacheck oracle {} --kernel {}", path.string(), library.path().string());
+          fmt::format("mlacheck oracle {} --kernel {}", shell_word(path.string()),
+                      shell_word(library.path().string()));
       for (CheckResult& result :
            check_layer_kernels(model.sizes(), numerics, layer.input, ours, library, repro)) {
         result.name = fmt::format("{} {}", name, result.name);

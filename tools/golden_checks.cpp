@@ -19,6 +19,7 @@
 #include "tools/golden_sources.h"
 #include "tools/layer_kernels.h"
 #include "tools/reference_library.h"
+#include "tools/shell_word.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck {
@@ -51,7 +52,7 @@ void add_group(Report& report, const std::string& name, const std::vector<Findin
 void check_operator(const std::string& file, const Golden& golden,
                     const GoldenCheckOptions& options, Report& report) {
   const Recipe recipe = parse_recipe(golden.text("recipe"));
-  const std::string repro = fmt::format("mlacheck run '{}'", minimal(recipe));
+  const std::string repro = "mlacheck run " + shell_word(minimal(recipe));
   const Stopwatch stopwatch;
   add_group(report, file + " bits", replay_operator_golden(golden), repro, stopwatch);
   if (options.stored_oracle) {
@@ -82,13 +83,13 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
                         const GoldenCheckOptions& options, Report& report) {
   const LayerGolden layer = read_layer_golden(golden);
   const std::string name = fmt::format("{} layer {}", file, layer.layer);
-  std::string repro = fmt::format("mlacheck golden check {}", path);
+  std::string repro = "mlacheck golden check " + shell_word(path);
   if (!layer.weights_seed && options.checkpoint.empty()) {
     report.add({name + " bits", Status::skipped,
                 "was captured from a checkpoint: give its directory with --checkpoint", repro, 0});
     return;
   }
-  if (!layer.weights_seed) repro += fmt::format(" --checkpoint {}", options.checkpoint.string());
+  if (!layer.weights_seed) repro += " --checkpoint " + shell_word(options.checkpoint.string());
   Stopwatch stopwatch;
   const LayerWeights weights = weights_of(layer, options.checkpoint);
   const LayerStages stages = attention_layer(layer.sizes, layer.numerics, weights, layer.input);
@@ -105,12 +106,12 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
 
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   for (const KernelLibrary& library : options.libraries)
-    report.add(worst_of(
-        fmt::format("{} {}", name, library.path().filename().string()),
-        check_layer_kernels(
-            layer.sizes, layer.numerics, layer.input, stages, library,
-            fmt::format("mlacheck gate --golden {} --kernel {}",
-                        folder.empty() ? "." : folder.string(), library.path().string()))));
+    report.add(
+        worst_of(fmt::format("{} {}", name, library.path().filename().string()),
+                 check_layer_kernels(layer.sizes, layer.numerics, layer.input, stages, library,
+                                     fmt::format("mlacheck gate --golden {} --kernel {}",
+                                                 folder.empty() ? "." : shell_word(folder.string()),
+                                                 shell_word(library.path().string())))));
 }
 
 void check_device_records(const std::string& file, const std::string& path, const Golden& golden,
@@ -119,7 +120,7 @@ void check_device_records(const std::string& file, const std::string& path, cons
   // All rows of a large record take the emulator some minutes.
   constexpr std::chrono::hours kLong{1};
   replay_records(
-      {file, fmt::format("mlacheck golden check {}", path),
+      {file, "mlacheck golden check " + shell_word(path),
        options.stored_oracle && !options.all_rows, options.all_rows},
       records, load_library(emulated_library(), options.all_rows ? kLong : kKernelTimeout), report);
   if (options.gpu != nullptr)

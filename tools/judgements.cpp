@@ -8,12 +8,13 @@
 #include "fixtures/recipe.h"
 #include "reference/verdict/check_sparse_attention.h"
 #include "reference/verdict/top_k_rule.h"
+#include "tools/shell_word.h"
 
 namespace mlacheck {
 
 std::string repro_of(const Recipe& recipe, const KernelLibrary* library) {
-  std::string command = fmt::format("mlacheck run '{}'", minimal(recipe));
-  if (library != nullptr) command += fmt::format(" --kernel {}", library->path().string());
+  std::string command = "mlacheck run " + shell_word(minimal(recipe));
+  if (library != nullptr) command += " --kernel " + shell_word(library->path().string());
   return command;
 }
 

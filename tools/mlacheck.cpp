@@ -13,6 +13,17 @@
 #include "reference/verdict/verdict.h"
 #include "tools/commands.h"
 
+namespace {
+
+// What the command ends with; 3 where its report did not reach standard output (a full disk).
+int finish(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  fmt::print(stderr, "mlacheck: standard output could not be written\n");
+  return mlacheck::kExitHarness;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   mlacheck::open_standard_streams();
   CLI::App app("Correctness gate for sparse MLA attention with the DSA lightning indexer.",
@@ -44,7 +55,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? mlacheck::kExitPass : mlacheck::kExitUsage;
   }
   try {
-    return action();
+    return finish(action());
   } catch (const std::invalid_argument& error) {
     fmt::print(stderr, "mlacheck: {}\n", error.what());
     return mlacheck::kExitUsage;

@@ -43,10 +43,10 @@ GlobalShadow::Word& GlobalShadow::word_at(std::uintptr_t address) {
 void GlobalShadow::check(Lane& lane, std::uintptr_t address, const Epoch& earlier, bool wrote,
                          std::uint8_t bytes, const Site& site) const {
   if ((earlier.bytes & bytes) == 0 || lane.sees(earlier.warp, earlier.stamp)) return;
-  report_global(lane, ReportKind::data_race, address, site,
-                fmt::format("{} by warp {} {} at {}, and nothing orders the two",
-                            wrote ? "written" : "read", earlier.warp, lane_name(earlier.stamp),
-                            site_name(lane, earlier.site)));
+  report_global(
+      lane, ReportKind::data_race, address, site,
+      fmt::format("{} by warp {} {} at {}, and nothing orders the two", wrote ? "written" : "read",
+                  earlier.warp, lane_name(earlier.stamp), site_name(lane, earlier.site)));
 }
 
 void GlobalShadow::keep(std::uintptr_t address, const Epoch& epoch, bool write) {

@@ -16,7 +16,7 @@ namespace mlacheck::emulator {
 struct SessionOptions {
   // Of the schedule: which block, warp and lane runs when, which copy lands first.
   std::uint64_t seed = 1;
-  int host_threads = 0;    // over which blocks are spread; 0: as many as OpenMP would use
+  int host_threads = 0;  // over which blocks are spread; 0: as many as OpenMP would use
   std::uint32_t resident_blocks = 1;  // that run interleaved
   std::size_t stack_bytes = 0;        // of a thread, a multiple of 4096; 0: the default
   std::size_t most_reports = 100;     // that are kept
