@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <type_traits>
 #include <variant>
 
 #include "reference/formats/dtype.h"
@@ -69,15 +68,18 @@ void require_work(const Recipe& recipe) {
     if (r->topk == 0 || r->scores == 0) refuse("k and n of at least 1");
 }
 
-std::unique_ptr<BenchCase> make_bench_case(const Recipe& recipe) {
-  return std::visit(
-      [](const auto& r) -> std::unique_ptr<BenchCase> {
-        if constexpr (std::is_same_v<std::decay_t<decltype(r)>, LayerRecipe>)
-          return nullptr;
-        else
-          return detail::make_bench_case(r);
-      },
-      recipe);
+std::vector<std::unique_ptr<BenchCase>> make_bench_cases(const Recipe& recipe) {
+  std::vector<std::unique_ptr<BenchCase>> cases;
+  if (const auto* attention = std::get_if<SparseAttentionRecipe>(&recipe)) {
+    cases.push_back(detail::attention_bench(*attention));
+  } else if (const auto* scores = std::get_if<IndexScoresRecipe>(&recipe)) {
+    const auto shared = std::make_shared<const IndexScoresCase>(*scores);
+    cases.push_back(detail::index_scores_bench(shared));
+    cases.push_back(detail::index_select_bench(shared));
+  } else if (const auto* selection = std::get_if<TopKRecipe>(&recipe)) {
+    cases.push_back(detail::top_k_bench(*selection));
+  }
+  return cases;
 }
 
 namespace detail {

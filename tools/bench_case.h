@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/plugin/kernel_call.h"
+#include "fixtures/case.h"
 #include "fixtures/recipe.h"
 #include "reference/verdict/verdict.h"
 #include "tools/timed_calls.h"
@@ -44,14 +45,18 @@ class BenchCase {
 // Throws std::invalid_argument for a recipe that has nothing to time.
 void require_work(const Recipe& recipe);
 
-// For a recipe that has.
-std::unique_ptr<BenchCase> make_bench_case(const Recipe& recipe);
+// For a recipe that has: its operator, and of index_scores index_select too.
+std::vector<std::unique_ptr<BenchCase>> make_bench_cases(const Recipe& recipe);
 
 namespace detail {
 
-std::unique_ptr<BenchCase> make_bench_case(const SparseAttentionRecipe& recipe);
-std::unique_ptr<BenchCase> make_bench_case(const IndexScoresRecipe& recipe);
-std::unique_ptr<BenchCase> make_bench_case(const TopKRecipe& recipe);
+std::unique_ptr<BenchCase> attention_bench(const SparseAttentionRecipe& recipe);
+std::unique_ptr<BenchCase> index_scores_bench(std::shared_ptr<const IndexScoresCase> scores);
+std::unique_ptr<BenchCase> index_select_bench(std::shared_ptr<const IndexScoresCase> scores);
+std::unique_ptr<BenchCase> top_k_bench(const TopKRecipe& recipe);
+
+// Of the scores of a call's rows, but for the writing of them.
+CallWork work_of_scores(const IndexScoresProblem& problem, const TimedCalls& timed);
 
 inline double real(std::int64_t x) { return static_cast<double>(x); }
 

@@ -73,7 +73,7 @@ class AttentionBench final : public BenchCase {
 
 }  // namespace
 
-std::unique_ptr<BenchCase> make_bench_case(const SparseAttentionRecipe& recipe) {
+std::unique_ptr<BenchCase> attention_bench(const SparseAttentionRecipe& recipe) {
   return std::make_unique<AttentionBench>(recipe);
 }
 

@@ -14,43 +14,23 @@ namespace {
 
 class IndexScoresBench final : public BenchCase {
  public:
-  explicit IndexScoresBench(const IndexScoresRecipe& recipe) : case_(recipe) {}
+  explicit IndexScoresBench(std::shared_ptr<const IndexScoresCase> scores)
+      : case_(std::move(scores)) {}
 
   std::int32_t op() const override { return MLACHECK_INDEX_SCORES; }
 
   std::unique_ptr<KernelCall> make_call(const TimedCalls& timed) const override {
-    return make_timed_call(case_, timed);
+    return make_timed_call(*case_, timed);
   }
 
-  // Keys are read once a call, from the first that one of a request's rows wants to the last.
   CallWork work(const TimedCalls& timed) const override {
-    const IndexScoresProblem& p = case_.problem;
-    std::int64_t pairs = 0, keys = 0;
-    for (std::int32_t call = 0; call < timed.calls; ++call) {
-      std::vector<std::int64_t> first(static_cast<std::size_t>(p.requests), p.key_count);
-      std::vector<std::int64_t> last(first.size(), 0);
-      for (std::int64_t t = call * timed.tokens; t < (call + 1) * timed.tokens; ++t) {
-        const std::int64_t begin = p.key_begin != nullptr ? p.key_begin[t] : 0;
-        const std::int64_t end = p.key_end != nullptr ? p.key_end[t] : p.key_count;
-        const auto request = static_cast<std::size_t>(p.request != nullptr ? p.request[t] : 0);
-        pairs += std::max<std::int64_t>(end - begin, 0);
-        first[request] = std::min(first[request], begin);
-        last[request] = std::max(last[request], end);
-      }
-      for (std::size_t r = 0; r < first.size(); ++r)
-        keys += std::max<std::int64_t>(last[r] - first[r], 0);
-    }
-    const auto key_bytes = static_cast<std::int64_t>(size_of(p.keys.dtype));
-    const auto q_bytes = static_cast<std::int64_t>(size_of(p.q.dtype));
-    CallWork work;
-    work.read_bytes = real(keys * p.dim * key_bytes) / timed.calls;
-    work.other_bytes = real(timed.tokens * (p.heads * (p.dim * q_bytes + 4) + p.key_count * 4));
-    work.flops = 2 * real(pairs) / timed.calls * real(p.heads * p.dim);
+    CallWork work = work_of_scores(case_->problem, timed);
+    work.other_bytes += real(timed.tokens * case_->problem.key_count * 4);
     return work;
   }
 
   std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
-    const IndexScoresProblem& p = case_.problem;
+    const IndexScoresProblem& p = case_->problem;
     const std::int64_t tokens = call.problem().u.index_scores.tokens;
     const std::vector<std::int64_t> rows =
         judged_rows(tokens * call.calls(), p.heads * p.key_count * p.dim);
@@ -66,7 +46,7 @@ class IndexScoresBench final : public BenchCase {
   }
 
  private:
-  IndexScoresCase case_;
+  std::shared_ptr<const IndexScoresCase> case_;
 };
 
 class TopKBench final : public BenchCase {
@@ -109,11 +89,37 @@ class TopKBench final : public BenchCase {
 
 }  // namespace
 
-std::unique_ptr<BenchCase> make_bench_case(const IndexScoresRecipe& recipe) {
-  return std::make_unique<IndexScoresBench>(recipe);
+// Keys are read once a call, from the first that one of a request's rows wants to the last.
+CallWork work_of_scores(const IndexScoresProblem& p, const TimedCalls& timed) {
+  std::int64_t pairs = 0, keys = 0;
+  for (std::int32_t call = 0; call < timed.calls; ++call) {
+    std::vector<std::int64_t> first(static_cast<std::size_t>(p.requests), p.key_count);
+    std::vector<std::int64_t> last(first.size(), 0);
+    for (std::int64_t t = call * timed.tokens; t < (call + 1) * timed.tokens; ++t) {
+      const std::int64_t begin = p.key_begin != nullptr ? p.key_begin[t] : 0;
+      const std::int64_t end = p.key_end != nullptr ? p.key_end[t] : p.key_count;
+      const auto request = static_cast<std::size_t>(p.request != nullptr ? p.request[t] : 0);
+      pairs += std::max<std::int64_t>(end - begin, 0);
+      first[request] = std::min(first[request], begin);
+      last[request] = std::max(last[request], end);
+    }
+    for (std::size_t r = 0; r < first.size(); ++r)
+      keys += std::max<std::int64_t>(last[r] - first[r], 0);
+  }
+  const auto key_bytes = static_cast<std::int64_t>(size_of(p.keys.dtype));
+  const auto q_bytes = static_cast<std::int64_t>(size_of(p.q.dtype));
+  CallWork work;
+  work.read_bytes = real(keys * p.dim * key_bytes) / timed.calls;
+  work.other_bytes = real(timed.tokens * p.heads * (p.dim * q_bytes + 4));
+  work.flops = 2 * real(pairs) / timed.calls * real(p.heads * p.dim);
+  return work;
 }
 
-std::unique_ptr<BenchCase> make_bench_case(const TopKRecipe& recipe) {
+std::unique_ptr<BenchCase> index_scores_bench(std::shared_ptr<const IndexScoresCase> scores) {
+  return std::make_unique<IndexScoresBench>(std::move(scores));
+}
+
+std::unique_ptr<BenchCase> top_k_bench(const TopKRecipe& recipe) {
   return std::make_unique<TopKBench>(recipe);
 }
 

@@ -6,11 +6,14 @@
 #include <cstring>
 
 #include "fixtures/case.h"
+#include "reference/operators/index_scores.h"
+#include "reference/operators/top_k.h"
 #include "tools/bench_floors.h"
 
 namespace mlacheck {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr TimedCalls kTwoCalls{.tokens = 3, .calls = 2};
@@ -43,9 +46,9 @@ mlacheck_kernel reference_kernel() {
 
 // Two calls of three rows each, whose outputs are the reference's.
 struct Timed {
-  explicit Timed(const char* line, std::vector<CallTensor> outputs)
+  Timed(const char* line, std::vector<CallTensor> outputs)
       : recipe(parse_recipe(line)),
-        bench(make_bench_case(recipe)),
+        bench(std::move(make_bench_cases(recipe).front())),
         call(bench->make_call(kTwoCalls)) {
     const std::vector<Tensor> answer = run_reference(recipe);
     for (std::size_t o = 0; o < outputs.size(); ++o)
@@ -93,7 +96,8 @@ TEST(BenchCase, SeesARowOfZerosInTheLastCall) {
 
 // Of more rows than are judged: the row that is named is the kernel's, not the judge's.
 TEST(BenchCase, NamesTheRowThatIsWrong) {
-  const auto bench = make_bench_case(parse_recipe("mlacheck1 op=top_k t=40 n=90 k=20"));
+  const auto bench =
+      std::move(make_bench_cases(parse_recipe("mlacheck1 op=top_k t=40 n=90 k=20")).front());
   const auto call = bench->make_call({.tokens = 20, .calls = 2});
   const Tensor answer = run_reference(parse_recipe("mlacheck1 op=top_k t=40 n=90 k=20"))[0];
   for (const std::int32_t i : {0, 1}) {
@@ -126,6 +130,35 @@ TEST(BenchCase, SeesASelectedKeyThatIsNot) {
   EXPECT_THAT(timed.flaw(), HasSubstr("top_k"));
 }
 
+// The second case of a recipe of scores.
+TEST(BenchCase, JudgesIndexSelectByTheScores) {
+  const IndexScoresCase c(std::get<IndexScoresRecipe>(parse_recipe(kScores)));
+  const auto bench = std::move(make_bench_cases(parse_recipe(kScores)).at(1));
+  ASSERT_EQ(bench->op(), MLACHECK_INDEX_SELECT);
+  const auto call = bench->make_call(kTwoCalls);
+  const std::int64_t k = call->problem().u.index_select.k;
+  EXPECT_EQ(k, 50 / 4);
+  const auto selected = [&](std::int32_t i) {
+    return const_cast<std::byte*>(call->tensor(CallTensor::selected, i).data());
+  };
+  const std::vector<float> scores = index_scores(c.problem);
+  for (std::int64_t t = 0; t < 6; ++t) {
+    std::vector<std::int32_t> row(static_cast<std::size_t>(k));
+    top_k(scores.data() + t * 50, c.problem.key_begin[t], c.problem.key_end[t], k, row.data());
+    std::memcpy(selected(static_cast<std::int32_t>(t / 3)) + t % 3 * k * 4, row.data(),
+                row.size() * 4);
+  }
+  const auto flaw = [&] {
+    for (const Finding& finding : bench->judge(*call, reference_kernel()))
+      if (finding.status != Status::pass) return to_string(finding);
+    return std::string();
+  };
+  EXPECT_EQ(flaw(), "");
+  std::memset(selected(1) + 2 * k * 4, 0, 8);  // row 5: key 0 twice
+  EXPECT_THAT(flaw(), AllOf(HasSubstr("index_select"), HasSubstr("row 5")));
+  EXPECT_EQ(bench->work(kTwoCalls).other_bytes, 3 * (3 * (128 * 2 + 4) + k * 4));
+}
+
 TEST(BenchCase, SeesASingleElementThatNobodyWrote) {
   Timed timed = attention();
   std::memset(timed.bytes_of(CallTensor::out, 0) + 100, 0xff, 2);
@@ -148,8 +181,9 @@ TEST(BenchCase, CountsTheWorkOfPresentEntriesAlone) {
 
 // The keys that the rows of a call want, once; products for each row.
 TEST(BenchCase, CountsKeysOnceForTheRowsOfACall) {
-  const auto bench = make_bench_case(
+  const auto cases = make_bench_cases(
       parse_recipe("mlacheck1 op=index_scores t=6 h=3 n=50 q=f16 keys=f16 range=causal"));
+  const auto& bench = cases[0];
   const CallWork work = bench->work(kTwoCalls);
   // Rows 44 ... 49 of 50 positions: keys up to 47 and 50; 45 + ... + 50 pairs.
   EXPECT_EQ(work.read_bytes * 2, (47 + 50) * 128 * 2);

@@ -68,7 +68,7 @@ const RateMeter::Measured& RateMeter::measure(const Recipe& recipe, const char* 
   if (!is_new) return measured;
   TimedCalls all;
   all.tokens = std::visit([](const auto& r) { return r.tokens; }, recipe);
-  const auto bench = make_bench_case(recipe);
+  const auto bench = std::move(make_bench_cases(recipe).front());
   const auto call = bench->make_call(all);
   const CallOutcome outcome = time_in_worker(*call, floors_.target(kernel));
   if (outcome.kind == CallOutcome::Kind::refused)

@@ -111,16 +111,16 @@ void bench_recipe(Recipe recipe, const BenchOptions& options, std::int64_t l2_by
   validate(recipe);
   const RateMeter::Answer rates = meter.rates(recipe);
   report.begin(minimal(recipe), rates);
-  const std::unique_ptr<BenchCase> bench = make_bench_case(recipe);
-  for (const TimedCalls& calls : timed) {
-    const CallWork work = bench->work(calls);
-    for (const KernelLibrary& library : libraries)
-      for (BenchResult& result : time_library(*bench, recipe, calls, library)) {
-        result.work = work;
-        if (rates.refusal.empty()) result.floor = floor_of(work, rates.rates);
-        report.add(result);
-      }
-  }
+  for (const std::unique_ptr<BenchCase>& bench : make_bench_cases(recipe))
+    for (const TimedCalls& calls : timed) {
+      const CallWork work = bench->work(calls);
+      for (const KernelLibrary& library : libraries)
+        for (BenchResult& result : time_library(*bench, recipe, calls, library)) {
+          result.work = work;
+          if (rates.refusal.empty()) result.floor = floor_of(work, rates.rates);
+          report.add(result);
+        }
+    }
 }
 
 int run_bench(BenchOptions options) {

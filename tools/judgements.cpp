@@ -6,6 +6,7 @@
 
 #include "fixtures/fills/error_class.h"
 #include "fixtures/recipe.h"
+#include "reference/verdict/check_index_scores.h"
 #include "reference/verdict/check_sparse_attention.h"
 #include "reference/verdict/top_k_rule.h"
 #include "tools/shell_word.h"
@@ -91,6 +92,16 @@ std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, 
         c, row, contract, row_relative,
         {selected.data() + row * c.recipe.topk, static_cast<std::size_t>(c.recipe.topk)}));
   return {worst_row("top_k", rows)};
+}
+
+Finding judge_row(const IndexScoresProblem& problem, std::int64_t row,
+                  const NumericsContract& contract, bool row_relative,
+                  std::span<const std::int32_t> selected) {
+  const IndexScoresOracle oracle = index_scores_oracle(problem, row);
+  const ScoreBoxes boxes =
+      score_boxes(index_score_bounds(oracle, problem, contract), contract.score_dtype);
+  return check_top_k(selected, row_relative ? 0 : oracle.begin, boxes.score, boxes.radius,
+                     contract);
 }
 
 CheckResult to_result(std::string name, const Finding& finding, const std::string& repro) {

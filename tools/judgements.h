@@ -46,4 +46,9 @@ Finding judge_row(const TopKCase& c, std::int64_t row, const NumericsContract& c
 std::vector<Finding> judge(const TopKCase& c, const NumericsContract& contract, bool row_relative,
                            const std::vector<std::int32_t>& selected);
 
+// What is selected of a row of keys, against the boxes in which the contract lets its scores lie.
+Finding judge_row(const IndexScoresProblem& problem, std::int64_t row,
+                  const NumericsContract& contract, bool row_relative,
+                  std::span<const std::int32_t> selected);
+
 }  // namespace mlacheck

@@ -197,6 +197,17 @@ std::unique_ptr<KernelCall> scores_call(const IndexScoresProblem& p, const CallS
   return call.parts.call(problem, series);
 }
 
+std::unique_ptr<KernelCall> select_call(const IndexScoresProblem& p, std::int64_t k,
+                                        const CallSeries& series) {
+  ScoreCall call(p);
+  mlacheck_problem problem = problem_of(MLACHECK_INDEX_SELECT);
+  problem.u.index_select.scores = call.scores;
+  problem.u.index_select.scores.tokens = p.tokens / series.calls;
+  problem.u.index_select.k = k;
+  call.parts.output(CallTensor::selected, p.tokens * k, sizeof(std::int32_t));
+  return call.parts.call(problem, series);
+}
+
 std::unique_ptr<KernelCall> top_k_call(const TopKProblem& p, const CallSeries& series) {
   mlacheck_problem problem = problem_of(MLACHECK_TOP_K);
   mlacheck_top_k_problem& k = problem.u.top_k;
@@ -286,13 +297,19 @@ std::unique_ptr<KernelCall> make_timed_call(const IndexScoresCase& scores,
   return scores_call(rows, {timed.calls, timed.own_caches});
 }
 
+std::int64_t selected_keys(const IndexScoresProblem& problem) {
+  return std::clamp<std::int64_t>(problem.key_count / 4, 1, 2048);
+}
+
 std::unique_ptr<KernelCall> make_select_call(const IndexScoresProblem& p, std::int64_t k) {
-  ScoreCall call(p);
-  mlacheck_problem problem = problem_of(MLACHECK_INDEX_SELECT);
-  problem.u.index_select.scores = call.scores;
-  problem.u.index_select.k = k;
-  call.parts.output(CallTensor::selected, p.tokens * k, sizeof(std::int32_t));
-  return call.parts.call(problem);
+  return select_call(p, k, {});
+}
+
+std::unique_ptr<KernelCall> make_timed_select_call(const IndexScoresCase& scores, std::int64_t k,
+                                                   const TimedCalls& timed) {
+  IndexScoresProblem rows = scores.problem;
+  rows.tokens = timed.tokens * timed.calls;
+  return select_call(rows, k, {timed.calls, timed.own_caches});
 }
 
 std::unique_ptr<KernelCall> make_map_slots_call(const IndexScoresProblem& p,

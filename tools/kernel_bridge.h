@@ -38,6 +38,10 @@ IndexScoresProblem row_of(const IndexScoresProblem& problem, std::int64_t t);
 
 // The k best keys of every row, as logical keys.
 std::unique_ptr<KernelCall> make_select_call(const IndexScoresProblem& problem, std::int64_t k);
+std::unique_ptr<KernelCall> make_timed_select_call(const IndexScoresCase& scores, std::int64_t k,
+                                                   const TimedCalls& timed);
+// How many keys a recipe of scores is put to index_select with: a quarter, as a model takes at most.
+std::int64_t selected_keys(const IndexScoresProblem& problem);
 
 // Positions through row 0 of the problem's block table.
 std::unique_ptr<KernelCall> make_map_slots_call(const IndexScoresProblem& problem,

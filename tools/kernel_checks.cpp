@@ -15,7 +15,6 @@
 #include "reference/operators/map_slots.h"
 #include "reference/verdict/bits.h"
 #include "reference/verdict/check_index_scores.h"
-#include "reference/verdict/top_k_rule.h"
 #include "tools/judgements.h"
 #include "tools/kernel_bridge.h"
 #include "tools/kernel_contract.h"
@@ -33,11 +32,6 @@ bool is_for(std::int32_t op, const Recipe& recipe) {
   if (std::holds_alternative<IndexScoresRecipe>(recipe))
     return op == MLACHECK_INDEX_SCORES || op == MLACHECK_INDEX_SELECT || op == MLACHECK_MAP_SLOTS;
   return std::holds_alternative<TopKRecipe>(recipe) && op == MLACHECK_TOP_K;
-}
-
-// Selections take a quarter of the keys, as a model does at most.
-std::int64_t selected_keys(const IndexScoresProblem& problem) {
-  return std::clamp<std::int64_t>(problem.key_count / 4, 1, 2048);
 }
 
 // The positions that map_slots is tried on: all keys, out of order, absent and past the table.
@@ -161,14 +155,9 @@ class KernelCheck {
     if (!call) return {};
     std::vector<std::int32_t> selected = selected_result(*call);
     std::vector<Finding> rows;
-    for (std::int64_t t = 0; t < problem.tokens; ++t) {
-      const IndexScoresOracle oracle = index_scores_oracle(problem, t);
-      const ScoreBoxes boxes =
-          score_boxes(index_score_bounds(oracle, problem, contract_), contract_.score_dtype);
-      const std::int64_t begin = kernel_.conventions.row_relative != 0 ? 0 : oracle.begin;
-      rows.push_back(check_top_k({selected.data() + t * k, static_cast<std::size_t>(k)}, begin,
-                                 boxes.score, boxes.radius, contract_));
-    }
+    for (std::int64_t t = 0; t < problem.tokens; ++t)
+      rows.push_back(judge_row(problem, t, contract_, kernel_.conventions.row_relative != 0,
+                               {selected.data() + t * k, static_cast<std::size_t>(k)}));
     add({worst_row("index_select", rows)});
     return selected;
   }
