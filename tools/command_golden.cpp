@@ -87,8 +87,9 @@ void add_capture(CLI::App& golden, Action& action) {
   auto* from = command->add_option_group("source");
   from->add_option("--recipe", options->recipe, "A recipe, quoted");
   auto* of_checkpoint =
-      from->add_option("--checkpoint", checkpoint.directory,
-                       "Directory with config.json and safetensors (bf16, f16 or f32)");
+      from->add_option("--checkpoint", checkpoint.path,
+                       "Directory with config.json and safetensors (bf16, f16, f32 or fp8), or a "
+                       "GGUF file (of several, any one)");
   auto* of_recording = from->add_option(
       "--recording", options->recording,
       "A capture of tools/capture_transformers.py, kept beside the reference's answer");
@@ -118,7 +119,7 @@ void add_capture(CLI::App& golden, Action& action) {
   command->callback([options, &action] {
     CheckpointRequest& request = options->checkpoint;
     request.layers = parse_layers(options->layers);
-    if (!request.directory.empty() && (request.layers.empty() || request.inputs.empty()))
+    if (!request.path.empty() && (request.layers.empty() || request.inputs.empty()))
       throw CLI::ValidationError("--checkpoint", "needs --layers and --inputs");
     action = [options] { return capture(*options); };
   });
@@ -206,7 +207,7 @@ void add_check(CLI::App& golden, Action& action) {
       "check", "Read golden files, recompute what they hold and compare it bit by bit");
   command->add_option("file", options->files, "Golden files or directories")->required();
   command->add_option("--checkpoint", options->checkpoint,
-                      "Directory of the checkpoint that layers were captured from");
+                      "The checkpoint that layers were captured from");
   command->add_flag("--all-rows", options->all_rows,
                     "Replay every row of device records, bits alone (minutes), not some of the "
                     "largest");

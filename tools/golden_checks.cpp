@@ -86,7 +86,7 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
   std::string repro = "mlacheck golden check " + shell_word(path);
   if (!layer.weights_seed && options.checkpoint.empty()) {
     report.add({name + " bits", Status::skipped,
-                "was captured from a checkpoint: give its directory with --checkpoint", repro, 0});
+                "was captured from a checkpoint: give it with --checkpoint", repro, 0});
     return;
   }
   if (!layer.weights_seed) repro += " --checkpoint " + shell_word(options.checkpoint.string());

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -18,10 +19,11 @@
 
 #include "fixtures/capture_compare_model.h"
 #include "fixtures/case.h"
+#include "fixtures/checkpoint/checkpoint.h"
 #include "fixtures/checkpoint/checkpoint_error.h"
-#include "fixtures/checkpoint/checkpoint_weights.h"
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "fixtures/checkpoint/model_config.h"
+#include "fixtures/checkpoint/safetensors.h"
 #include "fixtures/operator_golden.h"
 #include "fixtures/sha256.h"
 
@@ -185,15 +187,15 @@ LayerStages run_layer(const std::filesystem::path& config, const LayerGolden& la
 }  // namespace
 
 Golden capture_checkpoint(const CheckpointRequest& request) {
-  const std::filesystem::path config = request.directory / "config.json";
-  const std::string config_json = read_text(config);
+  const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(request.path);
+  const std::filesystem::path config = checkpoint->config_path();
+  const std::string config_json = checkpoint->config_json();
   ModelSizes sizes = parse_model_config(config, config_json);
   if (request.topk < 0)
     throw std::invalid_argument(
         fmt::format("--topk {}: expected 1 or more, or 0 for the model's", request.topk));
   if (request.topk != 0) sizes.index_topk = request.topk;
   const DType activations = request.numerics == "bf16" ? DType::bf16 : DType::f32;
-  SafetensorsCheckpoint checkpoint(request.directory);
 
   std::vector<Golden> layers;
   for (const std::int64_t number : request.layers) {
@@ -208,16 +210,15 @@ Golden capture_checkpoint(const CheckpointRequest& request) {
     layer.numerics = layer_numerics(request.profile, activations, sizes);
     layer.source =
         fmt::format("checkpoint {}, inputs {}, profile {}",
-                    std::filesystem::weakly_canonical(request.directory).filename().string(),
+                    std::filesystem::weakly_canonical(request.path).filename().string(),
                     std::filesystem::path(request.inputs).filename().string(), request.profile);
     layer.input = read_input(request.inputs, sizes, layer.numerics, number);
-    const LayerWeights weights = load_checkpoint_layer(checkpoint, sizes, number);
+    const LayerWeights weights = checkpoint->load_layer(sizes, number);
     for (const ExpectedTensor& tensor : expected_tensors(sizes, is_full_index_layer(sizes, number)))
       layer.weights_sha256.emplace_back(tensor.name, sha256_of(weights.*tensor.member));
     if (const std::int64_t full = full_index_layer_of(sizes, number); full != number) {
       const LayerInput earlier = read_input(request.inputs, sizes, layer.numerics, full);
-      LayerStages stages =
-          run_layer(config, layer, load_checkpoint_layer(checkpoint, sizes, full), earlier);
+      LayerStages stages = run_layer(config, layer, checkpoint->load_layer(sizes, full), earlier);
       layer.shared_indices = std::move(stages.topk_indices);
       layer.input.shared_indices = index_rows(layer.shared_indices, stages.q.rows);
     }
@@ -290,9 +291,8 @@ Golden capture_recipe(const Recipe& recipe) {
 LayerWeights weights_of(const LayerGolden& layer, const std::filesystem::path& checkpoint) {
   if (layer.weights_seed) return hash_layer_weights(layer.sizes, layer.layer, *layer.weights_seed);
   if (checkpoint.empty())
-    throw std::invalid_argument("was made from a checkpoint: give its directory with --checkpoint");
-  SafetensorsCheckpoint files(checkpoint);
-  LayerWeights weights = load_checkpoint_layer(files, layer.sizes, layer.layer);
+    throw std::invalid_argument("was made from a checkpoint: give it with --checkpoint");
+  LayerWeights weights = open_checkpoint(checkpoint)->load_layer(layer.sizes, layer.layer);
   const std::map<std::string, std::string> digests(layer.weights_sha256.begin(),
                                                    layer.weights_sha256.end());
   for (const ExpectedTensor& tensor :

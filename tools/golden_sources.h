@@ -13,9 +13,9 @@ namespace mlacheck {
 
 // Where captured goldens come from.
 
-// Layers of a checkpoint: a directory with config.json and safetensors.
+// Layers of a checkpoint: a directory with config.json and safetensors, or a GGUF file.
 struct CheckpointRequest {
-  std::filesystem::path directory;
+  std::filesystem::path path;
   std::vector<std::int64_t> layers;
   // A safetensors file with hidden_states [S, hidden_size] (bf16, f16 or f32: what enters the
   // attention layer, after input_layernorm), and positions [S] (I32) unless they are 0 .. S - 1;
@@ -36,7 +36,7 @@ Golden capture_recording(const std::filesystem::path& capture, const std::string
 // A golden of a recipe: of an operator, or of a layer on the hash checkpoint.
 Golden capture_recipe(const Recipe& recipe);
 
-// The weights that a layer's golden was made with: the hash checkpoint's, or those of the directory
+// The weights that a layer's golden was made with: the hash checkpoint's, or those of
 // `checkpoint`, whose tensors must have the golden's hashes. Throws std::invalid_argument when the
 // golden needs a checkpoint and there is none.
 LayerWeights weights_of(const LayerGolden& layer, const std::filesystem::path& checkpoint);
