@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fixtures/recipe.h"
+#include "property_tests/laws/law.h"
 #include "tools/case_checks.h"
 #include "tools/commands.h"
 #include "tools/kernel_checks.h"
@@ -17,7 +18,13 @@ namespace mlacheck {
 
 namespace {
 
-int run_recipe(const std::string& line, const KernelOptions& kernels,
+std::string laws_help() {
+  std::string text = "The laws of --laws:\n";
+  for (const Law& law : laws()) text += fmt::format("  {:<22}{}\n", law.name, law.says);
+  return text;
+}
+
+int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_laws,
                const ReportOptions& options) {
   const Recipe recipe = parse_recipe(line);
   const std::vector<KernelLibrary> loaded = kernels.load();
@@ -32,6 +39,10 @@ int run_recipe(const std::string& line, const KernelOptions& kernels,
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     report.progress(i + 1, loaded.size() + 1, loaded[i].path().string());
     for (CheckResult& result : check_kernels(recipe, loaded[i])) report.add(std::move(result));
+    for (const mlacheck_kernel* kernel : loaded[i].kernels())
+      for (const Law& law : with_laws ? laws() : std::span<const Law>())
+        for (CheckResult& result : check_law(law, recipe, loaded[i], *kernel))
+          report.add(std::move(result));
   }
   return report.finish();
 }
@@ -42,6 +53,7 @@ void add_run(CLI::App& app, Action& action) {
   struct Options {
     std::string recipe;
     KernelOptions kernels;
+    bool laws = false;
     ReportOptions report;
   };
   auto options = std::make_shared<Options>();
@@ -52,10 +64,14 @@ void add_run(CLI::App& app, Action& action) {
       ->add_option("recipe", options->recipe, "The case, quoted: 'mlacheck1 op=... key=value ...'")
       ->required();
   add_kernel_options(*command, options->kernels);
+  command->add_flag("--laws", options->laws,
+                    "Puts the laws to kernels too: changed problems, and what must stay alike");
   add_report_options(*command, options->report);
-  command->footer(fmt::format("{}\n{}", recipe_help(), kExitCodeHelp));
+  command->footer(fmt::format("{}\n{}\n{}", recipe_help(), laws_help(), kExitCodeHelp));
   command->callback([options, &action] {
-    action = [options] { return run_recipe(options->recipe, options->kernels, options->report); };
+    action = [options] {
+      return run_recipe(options->recipe, options->kernels, options->laws, options->report);
+    };
   });
 }
 

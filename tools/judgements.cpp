@@ -33,6 +33,26 @@ std::vector<Finding> judge(const SparseAttentionProblem& problem, NumericsContra
                                 {result.out.data(), result.lse.data(), result.max_logit.data()});
 }
 
+std::vector<Finding> judge(const IndexScoresProblem& problem, const NumericsContract& contract,
+                           bool row_relative, const std::vector<std::int32_t>& selected) {
+  std::vector<Finding> rows;
+  for (std::int64_t t = 0; t < problem.tokens; ++t) {
+    const std::size_t k = selected.size() / static_cast<std::size_t>(problem.tokens);
+    rows.push_back(judge_row(problem, t, contract, row_relative,
+                             {selected.data() + static_cast<std::size_t>(t) * k, k}));
+  }
+  return {worst_row("index_select", rows)};
+}
+
+SparseAttentionRecipe as_read_by(const mlacheck_kernel& kernel, SparseAttentionRecipe recipe) {
+  static constexpr kv_record_656::Reader kReaders[] = {kv_record_656::Reader::fp32_product,
+                                                       kv_record_656::Reader::bf16_scale,
+                                                       kv_record_656::Reader::e8m0_scale};
+  if (kernel.conventions.record_reader != 0)
+    recipe.reader = kReaders[kernel.conventions.record_reader - 1];
+  return recipe;
+}
+
 TopKProblem problem_of(const TopKCase& c) {
   const auto ints = [&](std::size_t i) {
     return reinterpret_cast<const std::int32_t*>(c.inputs[i].bytes.data());

@@ -32,12 +32,19 @@ Status status_of(CallOutcome::Kind kind);
 
 CheckResult to_result(std::string name, const Finding& finding, const std::string& repro);
 
+// The recipe as the kernel reads it: the oracle reads records by the kernel's rule.
+SparseAttentionRecipe as_read_by(const mlacheck_kernel& kernel, SparseAttentionRecipe recipe);
+
 // The case's arrays as a problem.
 TopKProblem problem_of(const TopKCase& c);
 
 // Outputs under a contract; its out_dtype is the problem's.
 std::vector<Finding> judge(const SparseAttentionProblem& problem, NumericsContract contract,
                            const SparseAttentionResult& result);
+
+// Every row's selection [tokens, k] against the boxes in which the contract lets its scores lie.
+std::vector<Finding> judge(const IndexScoresProblem& problem, const NumericsContract& contract,
+                           bool row_relative, const std::vector<std::int32_t>& selected);
 
 // Scores are given, so the selection must be exact. row_relative: indices count from a row's begin.
 // Of one row by what is selected of it, or the worst of all.

@@ -86,14 +86,8 @@ class KernelCheck {
   }
 
  private:
-  void check(SparseAttentionRecipe recipe) {
-    // The oracle reads records as the kernel says that it does.
-    static constexpr kv_record_656::Reader kReaders[] = {kv_record_656::Reader::fp32_product,
-                                                         kv_record_656::Reader::bf16_scale,
-                                                         kv_record_656::Reader::e8m0_scale};
-    if (kernel_.conventions.record_reader != 0)
-      recipe.reader = kReaders[kernel_.conventions.record_reader - 1];
-    const SparseAttentionCase c(recipe);
+  void check(const SparseAttentionRecipe& recipe) {
+    const SparseAttentionCase c(as_read_by(kernel_, recipe));
     const auto call = run([&] { return make_call(c); });
     if (!call) return;
     add(judge(c.problem, contract_, attention_result(*call)));
@@ -149,16 +143,11 @@ class KernelCheck {
     }
   }
 
-  // Every row's selection against the boxes in which the contract lets its scores lie.
   std::vector<std::int32_t> check_selection(const IndexScoresProblem& problem, std::int64_t k) {
     const auto call = run([&] { return make_select_call(problem, k); });
     if (!call) return {};
     std::vector<std::int32_t> selected = selected_result(*call);
-    std::vector<Finding> rows;
-    for (std::int64_t t = 0; t < problem.tokens; ++t)
-      rows.push_back(judge_row(problem, t, contract_, kernel_.conventions.row_relative != 0,
-                               {selected.data() + t * k, static_cast<std::size_t>(k)}));
-    add({worst_row("index_select", rows)});
+    add(judge(problem, contract_, kernel_.conventions.row_relative != 0, selected));
     return selected;
   }
 

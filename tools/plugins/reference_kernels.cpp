@@ -4,62 +4,25 @@
 
 #include <algorithm>
 #include <exception>
-#include <numeric>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cuda/include/mlacheck_kernel.h"
-#include "reference/arithmetic/exp2.h"
-#include "reference/arithmetic/log2.h"
-#include "reference/operators/index_key_page.h"
 #include "reference/operators/index_scores.h"
 #include "reference/operators/kv_record_656.h"
 #include "reference/operators/map_slots.h"
 #include "reference/operators/sparse_attention.h"
 #include "reference/operators/top_k.h"
+#include "tools/plugins/problem_views.h"
+#include "tools/plugins/reference_declaration.h"
 
 namespace {
 
 using namespace mlacheck;
-
-void say(char* why, std::size_t size, const std::string& text) {
-  if (size == 0) return;
-  const std::size_t length = std::min(text.size(), size - 1);
-  std::copy_n(text.begin(), length, why);
-  why[length] = '\0';
-}
-
-std::optional<DType> dtype_of(std::int32_t dtype) {
-  switch (dtype) {
-    case MLACHECK_F32:
-      return DType::f32;
-    case MLACHECK_F16:
-      return DType::f16;
-    case MLACHECK_BF16:
-      return DType::bf16;
-    case MLACHECK_E4M3:
-      return DType::e4m3;
-    default:
-      return std::nullopt;
-  }
-}
+using namespace mlacheck::plugin;
 
 bool is_float(std::int32_t dtype) { return dtype >= MLACHECK_F32 && dtype <= MLACHECK_BF16; }
-
-RowsView rows_of(const mlacheck_cache& cache, const void* data) {
-  RowsView view;
-  view.data = data;
-  view.dtype = *dtype_of(cache.dtype);
-  view.slots = cache.slots;
-  view.page_size = cache.page_size;
-  view.page_stride = cache.page_stride;
-  view.row_stride = cache.row_stride;
-  if (cache.format == MLACHECK_CACHE_INDEX_PAGES)
-    view.scale_offset = cache.page_size * cache.row_stride;
-  return view;
-}
 
 // ---- sparse_attention ----
 
@@ -76,45 +39,9 @@ std::string refusal(const mlacheck_sparse_attention_problem& p) {
   return "";
 }
 
-// Every slot of a cache of 656-byte records, read by the rule that kConventions declares.
-std::vector<float> read_records(const mlacheck_cache& cache, const void* data) {
-  std::vector<std::int32_t> slots(static_cast<std::size_t>(cache.slots));
-  std::iota(slots.begin(), slots.end(), 0);
-  std::vector<float> rows(slots.size() * kv_record_656::kDim);
-  kv_record_656::read_cache(static_cast<const std::byte*>(data),
-                            {cache.slots, cache.page_size, cache.page_stride}, slots,
-                            kv_record_656::Reader::bf16_scale, rows);
-  return rows;
-}
-
 void run(const mlacheck_sparse_attention_problem& p, const mlacheck_tensors& t) {
-  SparseAttentionProblem problem;
-  problem.tokens = p.tokens;
-  problem.heads = p.heads;
-  problem.topk = p.topk;
-  problem.qk_dim = p.qk_dim;
-  problem.v_dim = p.v_dim;
-  problem.q = {t.q, *dtype_of(p.q_dtype), p.q_token_stride, p.q_head_stride};
-  std::vector<float> records;
-  if (p.kv.format == MLACHECK_CACHE_FP8_656) {
-    records = read_records(p.kv, t.cache);
-    problem.kv = flat_rows(records.data(), DType::f32, p.kv.slots, p.qk_dim);
-  } else {
-    problem.kv = rows_of(p.kv, t.cache);
-  }
-  problem.indices = t.indices;
-  problem.index_stride = p.index_stride;
-  problem.topk_length = t.topk_length;
-  problem.attn_sink = t.attn_sink;
-  problem.sm_scale = p.sm_scale;
-  problem.out_dtype = *dtype_of(p.out_dtype);
-
-  const SparseAttentionResult result = sparse_attention(problem);
-  store_row(result.out.data(), problem.out_dtype, static_cast<std::int64_t>(result.out.size()),
-            t.out);
-  std::copy(result.lse.begin(), result.lse.end(), t.lse);
-  if (p.wants_max_logit != 0)
-    std::copy(result.max_logit.begin(), result.max_logit.end(), t.max_logit);
+  const AttentionView view(p, t);
+  store(sparse_attention(view.problem), p, t);
 }
 
 // ---- index_scores ----
@@ -129,23 +56,7 @@ std::string refusal(const mlacheck_index_scores_problem& p) {
 }
 
 std::vector<float> scores_of(const mlacheck_index_scores_problem& p, const mlacheck_tensors& t) {
-  IndexScoresProblem problem;
-  problem.tokens = p.tokens;
-  problem.heads = p.heads;
-  problem.dim = p.dim;
-  problem.key_count = p.key_count;
-  problem.q = {t.q, *dtype_of(p.q_dtype), p.q_token_stride, p.q_head_stride};
-  problem.weights = t.weights;
-  problem.keys = rows_of(p.keys, t.cache);
-  problem.block_table = t.block_table;
-  for (std::int64_t row = 0; t.request != nullptr && row < p.tokens; ++row)
-    problem.requests = std::max<std::int64_t>(problem.requests, t.request[row] + std::int64_t{1});
-  problem.block_table_stride = p.block_table_stride;
-  problem.block_size = p.keys.page_size;
-  problem.request = t.request;
-  problem.key_begin = t.range_begin;
-  problem.key_end = t.range_end;
-  return index_scores(problem);
+  return index_scores(view_of(p, t));
 }
 
 // With the appended flag.
@@ -254,48 +165,6 @@ int run_kernel(const mlacheck_problem* problem, const mlacheck_tensors* tensors,
   }
 }
 
-constexpr mlacheck_conventions kConventions = {
-    .struct_size = sizeof(mlacheck_conventions),
-    .lse_base = MLACHECK_LSE_NATURAL,
-    .lse_empty = MLACHECK_EMPTY_MINUS_INF,
-    .sink_in_lse = 0,
-    .duplicates_once = 0,
-    .row_relative = 0,
-    .any_order = 0,
-    .any_tie = 0,
-    .nan_first = 0,
-    .unmasked_scores = 0,
-    .record_reader = MLACHECK_READ_BF16_SCALE,
-};
-
-// Ordered sums of rounded products (reference/arithmetic/ordered_sum.h).
-constexpr mlacheck_accumulation kProducts = {1, MLACHECK_SUM_LANES16, 0, 25, 1};
-
-// The same as reference_contract() of reference/verdict, which a test compares it with.
-constexpr mlacheck_contract kContract = {
-    .struct_size = sizeof(mlacheck_contract),
-    .tile = 0,
-    .qk = kProducts,
-    .pv = kProducts,
-    .weight_sum = {1, MLACHECK_SUM_LANES16, 0, 25, 0},
-    .index_dot = kProducts,
-    .index_heads = kProducts,
-    .weight_dtype = MLACHECK_F32,
-    .weights_normalised = 0,
-    .sums_rounded = 0,
-    .max_splits = 1,
-    .partial_dtype = MLACHECK_F32,
-    .score_dtype = MLACHECK_F32,
-    .flushes_subnormals = 0,
-    .batch_invariant = 1,
-    .run_deterministic = 1,
-    .weight_scale = 1,
-    .exp_error = kExp2Error,
-    .exp_underflow = 0x1p-126f,
-    .log_error = kLnError,
-    .max_headroom = 0,
-};
-
 template <int Op>
 constexpr mlacheck_kernel reference(const char* name, const char* description) {
   return {.struct_size = sizeof(mlacheck_kernel),
@@ -304,8 +173,8 @@ constexpr mlacheck_kernel reference(const char* name, const char* description) {
           .description = description,
           .memory = MLACHECK_HOST,
           .reserved = 0,
-          .conventions = kConventions,
-          .contract = kContract,
+          .conventions = kReferenceConventions,
+          .contract = kReferenceContract,
           .supports = supports<Op>,
           .workspace_size = workspace_size,
           .run = run_kernel,
