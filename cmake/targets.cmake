@@ -35,11 +35,14 @@ endfunction()
 
 # mlacheck_test(<source without .cpp> DEPENDS ... LABELS fast|slow|manual): one GoogleTest program, named after
 # its source; every test case in it is a ctest of its own, so that a skip shows by name. "fast" also runs under
-# the sanitizers; "manual" runs by hand alone (ctest -L manual). Compiling tests is most of a build: they are
+# the sanitizers, but where a folder sets MLACHECK_PLAIN_TESTS; "manual" runs by hand alone (ctest -L manual). Compiling tests is most of a build: they are
 # optimised less than what they test, and share the first one's precompiled headers and so all of its flags.
 function(mlacheck_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "DEPENDS;LABELS" ${ARGN})
-  if(NOT MLACHECK_TESTS OR MLACHECK_BITS_ONLY OR (MLACHECK_SANITIZE AND NOT "fast" IN_LIST arg_LABELS))
+  if(NOT MLACHECK_TESTS OR MLACHECK_BITS_ONLY)
+    return()
+  endif()
+  if(MLACHECK_SANITIZE AND (MLACHECK_PLAIN_TESTS OR NOT "fast" IN_LIST arg_LABELS))
     return()
   endif()
   add_executable(${name} ${name}.cpp)
