@@ -89,8 +89,9 @@ double cost_of(const SparseAttentionRecipe& r) {
       static_cast<double>(r.tokens * r.heads * r.v_dim);
   const double stored =
       stored_rows(r.slots, r.page_size, r.page_gap) * static_cast<double>(r.qk_dim + r.row_pad);
-  return 1e-6 *
-         (1.2 * products + 10 * filled + stored + 20 * static_cast<double>(r.tokens * r.topk));
+  const double stretched = stretched_ms(r.stretch, r.slots, r.page_size);
+  return stretched + 1e-6 * (1.2 * products + 10 * filled + stored +
+                             20 * static_cast<double>(r.tokens * r.topk));
 }
 
 void draw_sizes(const Draw& draw, bool many_rows, SparseAttentionRecipe& r) {
@@ -106,6 +107,8 @@ void draw_sizes(const Draw& draw, bool many_rows, SparseAttentionRecipe& r) {
   r.page_gap = r.page_size == 0 ? 0 : draw.size("gap", page_gaps());
   r.slots = draw.once("n.large", 12) ? draw.size("n.of", kManySlots)
                                      : draw_around(draw, "n", r.topk, r.page_size, 1500);
+  r.stretch = draw_stretch(draw, r.slots, r.page_size);
+  if (r.stretch) r.page_gap = 0;
 }
 
 }  // namespace

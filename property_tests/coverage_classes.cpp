@@ -164,13 +164,13 @@ ErrorClasses errors_of(Operator op) {
   using enum ErrorClass;
   switch (op) {
     case MLACHECK_SPARSE_ATTENTION:
-      return {lost_key,         doubled_key, misread_key,   absent_read,
-              query_key,        rope_part,   softmax_scale, weight_rounding,
-              partial_rounding, sink_rule,   length_rule,   empty_row};
+      return {lost_key,    doubled_key,   misread_key,     absent_read,      query_key,
+              rope_part,   softmax_scale, weight_rounding, partial_rounding, sink_rule,
+              length_rule, empty_row,     address_width};
     case MLACHECK_INDEX_SCORES:
     case MLACHECK_INDEX_SELECT:
-      return {misread_key, absent_read, query_key, relu,
-              head_weight, key_scale,   key_range, block_table};
+      return {misread_key, absent_read, query_key,   relu,         head_weight,
+              key_scale,   key_range,   block_table, address_width};
     case MLACHECK_MAP_SLOTS:
       return {block_table};
     case MLACHECK_TOP_K:

@@ -91,6 +91,10 @@ std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n,
                          std::int64_t most);
 // Rows that a cache takes with its pages and their slack.
 double stored_rows(std::int64_t slots, std::int64_t page, std::int64_t gap);
+// At times, where there are pages, and not too many.
+bool draw_stretch(const Draw& draw, std::int64_t slots, std::int64_t page);
+// Milliseconds that stretched pages take in the case and in calls.
+double stretched_ms(bool stretch, std::int64_t slots, std::int64_t page);
 // How large a case is to be: nearly always small, at times with more rows than a grid has.
 struct Extent {
   double min_ms;

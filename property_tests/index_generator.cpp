@@ -71,8 +71,9 @@ double cost_of(const IndexScoresRecipe& r) {
       static_cast<double>(r.requests * r.keys + r.tokens * r.heads) * static_cast<double>(r.dim);
   const double stored = static_cast<double>(r.requests) *
                         stored_rows(r.keys, r.page_size, r.page_gap) * static_cast<double>(r.dim);
-  return 1e-6 *
-         (0.4 * products + 3 * filled + stored + 20 * static_cast<double>(r.tokens * r.keys));
+  const double stretched = stretched_ms(r.stretch, r.requests * r.keys, r.page_size);
+  return stretched + 1e-6 * (0.4 * products + 3 * filled + stored +
+                             20 * static_cast<double>(r.tokens * r.keys));
 }
 
 void draw_sizes(const Draw& draw, bool many_rows, IndexScoresRecipe& r) {
@@ -88,6 +89,8 @@ void draw_sizes(const Draw& draw, bool many_rows, IndexScoresRecipe& r) {
   r.page_gap = r.page_size == 0 ? 0 : draw.size("gap", page_gaps());
   if (r.page_size != 0 && !many_rows && draw.once("n.pages", 4))
     r.keys = draw_around(draw, "n.around", r.page_size, r.page_size, 600);
+  r.stretch = draw_stretch(draw, r.requests * r.keys, r.page_size);
+  if (r.stretch) r.page_gap = 0;
 }
 
 }  // namespace

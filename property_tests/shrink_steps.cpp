@@ -23,7 +23,10 @@ void settle(EntrySet& only, std::int64_t count) {
 void settle(SparseAttentionRecipe& r) {
   const SparseAttentionRecipe defaults;
   r.v_dim = std::min(r.v_dim, r.qk_dim);
-  if (r.page_size == 0) r.page_gap = 0;
+  if (r.page_size == 0) {
+    r.page_gap = 0;
+    r.stretch = false;
+  }
   if (r.kv != KvFormat::record656) {
     r.writer = defaults.writer;
     r.reader = defaults.reader;
@@ -34,6 +37,7 @@ void settle(SparseAttentionRecipe& r) {
 void settle(IndexScoresRecipe& r) {
   if (r.page_size == 0) {
     r.page_gap = 0;
+    r.stretch = false;
     r.table = BlockTable::none;
   }
   if (r.table == BlockTable::none) r.requests = 1;

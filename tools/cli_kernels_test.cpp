@@ -78,6 +78,14 @@ TEST(WrongKernels, ZerosFail) {
   EXPECT_THAT(gaussian.junit, HasSubstr("failures=\"6\""));
 }
 
+TEST(WrongKernels, OffsetsOf32BitsFailWherePagesLieFarApart) {
+  const Judged near = judge("offsets_of_32_bits", kGaussian);
+  EXPECT_EQ(near.statuses, both_modes("PASS", "PASS", "PASS"));
+  const Judged far = judge("offsets_of_32_bits", kGaussian + " stretch=on");
+  EXPECT_EQ(far.outcome.code, 1);
+  EXPECT_EQ(far.statuses, both_modes("FAIL", "FAIL", "FAIL"));
+}
+
 // Alone or among others: wrong alike, so that the rows' bits agree.
 TEST(WrongKernels, ZerosOfTheBatchInvariantModeAloneFail) {
   for (const std::string& recipe :

@@ -136,7 +136,6 @@ std::unique_ptr<KernelCall> case_call(const SparseAttentionCase& attention,
   if (recipe.kv != KvFormat::record656)
     return attention_call(problem, cache_of(problem.kv), problem.kv.data,
                           extent(problem.kv, problem.qk_dim), mode);
-  const Tensor& records = attention.inputs[1];
   mlacheck_cache cache = {};
   cache.format = MLACHECK_CACHE_FP8_656;
   cache.dtype = MLACHECK_E4M3;
@@ -144,8 +143,9 @@ std::unique_ptr<KernelCall> case_call(const SparseAttentionCase& attention,
   cache.page_size =
       recipe.page_size == 0 ? std::max<std::int64_t>(recipe.slots, 1) : recipe.page_size;
   cache.row_stride = kv_record_656::kBytes;
-  cache.page_stride = (cache.page_size + recipe.page_gap) * cache.row_stride;
-  return attention_call(problem, cache, records.bytes.data(), std::ssize(records.bytes), mode);
+  cache.page_stride = attention.cache_page_stride();
+  const std::span<const std::byte> records = attention.cache_bytes();
+  return attention_call(problem, cache, records.data(), std::ssize(records), mode);
 }
 
 // What index_scores and index_select read.

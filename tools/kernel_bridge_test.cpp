@@ -46,9 +46,10 @@ SparseAttentionCase attention_case(const std::string& keys) {
 TEST(KernelBridge, SparseAttentionGivesTheOperatorsBits) {
   for (const char* keys :
        {"", "page=32", "page=16 gap=2 poison=on", "q=f16 kv=f16 page=16", "q=f32 kv=f32 gap=0",
-        "kv=f32 page=7 gap=1", "out=f32", "kv=record656", "kv=record656 page=16 gap=1 poison=on",
-        "sink=extremes", "sink=random length=edges", "length=zero",
-        "absent=scattered absent_as=extremes poison=on", "absent=all", "index=duplicates"}) {
+        "kv=f32 page=7 gap=1", "page=16 stretch=on poison=on", "kv=record656 page=8 stretch=on",
+        "out=f32", "kv=record656", "kv=record656 page=16 gap=1 poison=on", "sink=extremes",
+        "sink=random length=edges", "length=zero", "absent=scattered absent_as=extremes poison=on",
+        "absent=all", "index=duplicates"}) {
     SCOPED_TRACE(keys);
     const SparseAttentionCase c = attention_case(keys);
     const std::unique_ptr<KernelCall> call = make_call(c);
@@ -129,7 +130,9 @@ const std::vector<std::string> kScoreKeys = {
     "q=e4m3 keys=e4m3",
     "keys=e4m3 page=16 gap=1 poison=on range=random",
     "page=16 table=shuffled requests=2 range=causal",
-    "keys=e4m3 page=32 table=shuffled requests=3 range=random poison=on"};
+    "keys=e4m3 page=32 table=shuffled requests=3 range=random poison=on",
+    "page=16 stretch=on",
+    "keys=e4m3 page=16 table=shuffled requests=2 stretch=on"};
 
 TEST(KernelBridge, IndexScoresGivesTheOperatorsBits) {
   for (const std::string& keys : kScoreKeys) {

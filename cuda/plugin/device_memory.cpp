@@ -33,7 +33,11 @@ std::optional<GpuInfo> find_gpu() {
 
 DeviceBuffer::DeviceBuffer(std::size_t bytes) : bytes_(bytes) {
   gpu::Address allocated = 0;
-  require(current_driver().allocate(&allocated, bytes == 0 ? 1 : bytes), "cuMemAlloc");
+  constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+  const auto result = current_driver().allocate(&allocated, bytes == 0 ? 1 : bytes);
+  if (result == kOutOfMemory)
+    throw DeviceMemoryShort(fmt::format("{} bytes of device memory are not free", bytes));
+  require(result, "cuMemAlloc");
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the driver's addresses are integers
   data_ = reinterpret_cast<std::byte*>(allocated);
 }
@@ -47,12 +51,14 @@ void DeviceBuffer::fill(std::byte value) {
           "cuMemsetD8");
 }
 
-void DeviceBuffer::copy_from(std::span<const std::byte> host) {
-  require(current_driver().to_device(address(data_), host.data(), host.size()), "cuMemcpyHtoD");
+void DeviceBuffer::copy_from(std::span<const std::byte> host, std::uint64_t offset) {
+  require(current_driver().to_device(address(data_) + offset, host.data(), host.size()),
+          "cuMemcpyHtoD");
 }
 
-void DeviceBuffer::copy_to(std::span<std::byte> host) const {
-  require(current_driver().to_host(host.data(), address(data_), host.size()), "cuMemcpyDtoH");
+void DeviceBuffer::copy_to(std::span<std::byte> host, std::uint64_t offset) const {
+  require(current_driver().to_host(host.data(), address(data_) + offset, host.size()),
+          "cuMemcpyDtoH");
 }
 
 void synchronise_device() { require(current_driver().synchronise(), "the kernel"); }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 
 namespace mlacheck {
@@ -21,10 +22,15 @@ struct GpuInfo {
 };
 std::optional<GpuInfo> find_gpu();
 
+// The GPU has not that much free.
+struct DeviceMemoryShort : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // Memory of the first GPU. All throw std::runtime_error with the driver's words.
 class DeviceBuffer {
  public:
-  explicit DeviceBuffer(std::size_t bytes);
+  explicit DeviceBuffer(std::size_t bytes);  // also DeviceMemoryShort
   ~DeviceBuffer();
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
@@ -32,8 +38,9 @@ class DeviceBuffer {
   // An address of the GPU's; 256-byte aligned.
   std::byte* data() const { return data_; }
   void fill(std::byte value);
-  void copy_from(std::span<const std::byte> host);
-  void copy_to(std::span<std::byte> host) const;
+  // Of the bytes from `offset` on.
+  void copy_from(std::span<const std::byte> host, std::uint64_t offset = 0);
+  void copy_to(std::span<std::byte> host, std::uint64_t offset = 0) const;
 
  private:
   std::byte* data_ = nullptr;

@@ -71,8 +71,11 @@ std::byte poison_of(CallTensor tensor) {
 
 KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
                        std::span<const Output> outputs, const CallSeries& series)
-    : layout_(lay_out(problem, inputs, outputs, series)), memory_(layout_.bytes, "a kernel call") {
-  std::ranges::fill(memory_.bytes(), kGuardByte);
+    : layout_(lay_out(problem, inputs, outputs, series)),
+      parts_(block_parts(layout_)),
+      memory_(parts_, "a kernel call") {
+  for (const BlockPart& part : parts_)
+    std::fill(block() + part.begin, block() + part.end, kGuardByte);
   std::memcpy(block(), &layout_, sizeof(layout_));
   const auto copy_of = [&](CallTensor tensor, std::int32_t call) {
     const CallHeader::Piece& p = piece(tensor);
@@ -82,7 +85,9 @@ KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> i
     for (std::int32_t call = 0; call < copies(input.tensor); ++call) {
       const std::span<std::byte> to = copy_of(input.tensor, call);
       const std::size_t from = is_shared(input.tensor) ? 0 : static_cast<std::size_t>(call);
-      std::ranges::copy(input.bytes.subspan(from * to.size(), to.size()), to.begin());
+      const std::byte* bytes = input.bytes.data() + from * to.size();
+      for (const BlockPart& part : parts_of(input.tensor))
+        std::copy(bytes + part.begin, bytes + part.end, to.data() + part.begin);
     }
     input_hashes_[static_cast<std::size_t>(input.tensor)] = hash_of_inputs(input.tensor);
   }
@@ -101,12 +106,19 @@ std::span<const std::byte> KernelCall::tensor(CallTensor tensor, std::int32_t ca
   return {block() + p.offset + static_cast<std::size_t>(call) * p.stride, p.bytes};
 }
 
+std::vector<BlockPart> KernelCall::parts_of(CallTensor name) const {
+  const std::uint64_t bytes = piece(name).bytes;
+  if (name != CallTensor::cache) return {{0, bytes}};
+  return cache_parts(layout_.problem, bytes);
+}
+
 std::uint64_t KernelCall::hash_of_inputs(CallTensor name) const {
   std::uint64_t hash = 0;
-  for (std::int32_t call = 0; call < copies(name); ++call) {
-    const std::span<const std::byte> bytes = tensor(name, call);
-    hash = XXH3_64bits_withSeed(bytes.data(), bytes.size(), hash);
-  }
+  const std::vector<BlockPart> parts = parts_of(name);
+  for (std::int32_t call = 0; call < copies(name); ++call)
+    for (const BlockPart& part : parts)
+      hash =
+          XXH3_64bits_withSeed(tensor(name, call).data() + part.begin, part.end - part.begin, hash);
   return hash;
 }
 
@@ -115,6 +127,11 @@ std::vector<std::string> KernelCall::trespasses() const {
   if (!same(shared().problem, layout_.problem) || shared().calls != layout_.calls ||
       !same(shared().pieces, layout_.pieces))
     found.push_back("changed the problem");
+  for (std::size_t i = 0; i + 1 < parts_.size(); ++i) {
+    if (memory_.is_blank(parts_[i].end, parts_[i + 1].begin)) continue;
+    found.push_back("wrote between the pages of cache");
+    break;
+  }
   for (std::size_t i = 0; i < kCallTensors; ++i) {
     if (layout_.pieces[i].offset == 0) continue;
     const auto name = static_cast<CallTensor>(i);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/include/mlacheck_kernel.h"
+#include "cuda/plugin/block_parts.h"
 #include "cuda/plugin/kernel_timing.h"
 #include "cuda/plugin/shared_memory.h"
 
@@ -87,6 +88,8 @@ struct CallHeader {
 //
 //   header | guard | tensor | guard | guard | tensor | guard | ...
 //
+// Of a cache whose pages lie far apart only the pages are memory (block_parts.h).
+//
 // A guard shows writes outside a tensor. Outputs start as poison (all ones, a NaN, for floats;
 // kIntegerPoison for integers), so that what a kernel leaves unwritten shows. Inputs are hashed, so
 // that a changed one shows.
@@ -119,7 +122,7 @@ class KernelCall {
   std::span<const std::byte> tensor(CallTensor tensor, std::int32_t call = 0) const;
 
   // What a finished call did that it must not: "wrote before lse", "wrote past the end of lse",
-  // "changed its input q", "changed the problem".
+  // "changed its input q", "wrote between the pages of cache", "changed the problem".
   std::vector<std::string> trespasses() const;
 
  private:
@@ -131,10 +134,13 @@ class KernelCall {
   std::int32_t copies(CallTensor tensor) const {
     return piece(tensor).stride == 0 ? 1 : layout_.calls;
   }
+  // What the tensor holds, from its own start.
+  std::vector<BlockPart> parts_of(CallTensor tensor) const;
   std::uint64_t hash_of_inputs(CallTensor tensor) const;
 
   // As it was laid out: a kernel that writes wildly can reach the copy in shared memory.
   CallHeader layout_;
+  std::vector<BlockPart> parts_;  // of the block
   SharedMemory memory_;
   std::uint64_t input_hashes_[kCallTensors] = {};
 };

@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
@@ -31,6 +34,24 @@ struct ThreeCalls {
 
   std::vector<std::int32_t> positions = std::vector<std::int32_t>(6);
   std::vector<std::int32_t> table = {7, 8, 9};
+};
+
+// Memory where it is touched.
+class AddressSpace {
+ public:
+  explicit AddressSpace(std::size_t bytes)
+      : bytes_(bytes),
+        data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  ~AddressSpace() { munmap(data_, bytes_); }
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  std::span<const std::byte> bytes() const { return {data(), bytes_}; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
 };
 
 std::vector<std::int32_t> ints(std::span<const std::byte> bytes) {
@@ -75,6 +96,57 @@ TEST(KernelCall, GivesEachCallACacheOfItsOwnIfAskedFor) {
   const KernelCall own({}, inputs, outputs, {.calls = 3, .own_caches = true});
   EXPECT_NE(own.tensor(CallTensor::cache, 2).data(), own.tensor(CallTensor::cache).data());
   EXPECT_THAT(own.tensor(CallTensor::cache, 2), ::testing::Each(std::byte{5}));
+}
+
+// Three pages of 64 bytes, 3 GiB apart.
+struct FarPages {
+  static constexpr std::int64_t kStride = std::int64_t{3} << 30;
+
+  FarPages() : cache(static_cast<std::size_t>(2 * kStride + 64)) {
+    const auto place = [&](std::int64_t page) { return cache.data() + page * kStride; };
+    for (const int page : {0, 1, 2}) std::fill_n(place(page), 64, std::byte(page + 1));
+    mlacheck_problem problem = {};
+    problem.op = MLACHECK_SPARSE_ATTENTION;
+    problem.u.sparse_attention.kv = {MLACHECK_CACHE_ROWS, MLACHECK_BF16, 6, 2, kStride, 32};
+    const KernelCall::Input inputs[] = {{CallTensor::cache, cache.bytes()}};
+    const KernelCall::Output outputs[] = {{CallTensor::out, 12}};
+    call = std::make_unique<KernelCall>(problem, inputs, outputs);
+  }
+  std::byte& at(std::int64_t offset) const {
+    return const_cast<std::byte&>(call->tensor(CallTensor::cache).data()[offset]);
+  }
+
+  AddressSpace cache;
+  std::unique_ptr<KernelCall> call;
+};
+
+TEST(KernelCall, TakesMemoryForPagesAloneWhereTheyLieFarApart) {
+  const FarPages far;
+  for (const int page : {0, 1, 2}) {
+    EXPECT_EQ(far.at(page * FarPages::kStride), std::byte(page + 1));
+    EXPECT_EQ(far.at(page * FarPages::kStride + 63), std::byte(page + 1));
+  }
+  EXPECT_THAT(far.call->trespasses(), IsEmpty());
+  struct stat info = {};
+  ASSERT_EQ(fstat(far.call->file_descriptor(), &info), 0);
+  EXPECT_GT(info.st_size, std::int64_t{6} << 30);
+  EXPECT_LT(info.st_blocks * 512, 1 << 17);
+}
+
+TEST(KernelCall, SeesWhatIsWrittenOnPagesFarApartAndBetweenThem) {
+  const FarPages on;
+  on.at(2 * FarPages::kStride + 1) ^= std::byte{1};
+  EXPECT_THAT(on.call->trespasses(), ElementsAre("changed its input cache"));
+  for (const std::int64_t offset : {std::int64_t{64}, std::int64_t{1} << 32}) {
+    const FarPages between;
+    EXPECT_EQ(between.at(offset), std::byte{0});  // to read is harmless
+    EXPECT_THAT(between.call->trespasses(), IsEmpty());
+    between.at(offset) = std::byte{1};
+    EXPECT_THAT(between.call->trespasses(), ElementsAre("wrote between the pages of cache"));
+  }
+  const FarPages past;
+  past.at(2 * FarPages::kStride + 64) ^= std::byte{1};
+  EXPECT_THAT(past.call->trespasses(), ElementsAre("wrote past the end of cache"));
 }
 
 TEST(KernelCall, RefusesRowsThatCannotBeDivided) {

@@ -61,7 +61,9 @@ mlacheck_tensors addresses(std::byte* block, const CallHeader& header, std::int3
 class CallMemory {
  public:
   CallMemory(std::span<std::byte> block, std::uint64_t workspace_bytes, bool on_device)
-      : block_(block), workspace_bytes_(workspace_bytes) {
+      : block_(block),
+        parts_(block_parts(*reinterpret_cast<const CallHeader*>(block.data()))),
+        workspace_bytes_(workspace_bytes) {
     if (on_device) {
       device_block_.emplace(block.size());
       device_workspace_.emplace(guarded_bytes());
@@ -77,7 +79,7 @@ class CallMemory {
   std::byte* workspace() { return start() + offset_; }
   // Device memory as it was before the first call.
   void reset() {
-    device_block_->copy_from(block_);
+    for (const BlockPart& part : parts_) device_block_->copy_from(host(part), part.begin);
     device_workspace_->fill(kPoison);
     synchronise_device();
   }
@@ -90,7 +92,7 @@ class CallMemory {
     if (!device_block_) return;
     std::vector<std::byte> header(sizeof(CallHeader));
     std::copy_n(block_.begin(), header.size(), header.begin());
-    device_block_->copy_to(block_);
+    for (const BlockPart& part : parts_) device_block_->copy_to(host(part), part.begin);
     std::copy(header.begin(), header.end(), block_.begin());
     workspace_.resize(guarded_bytes());
     device_workspace_->copy_to(workspace_);
@@ -103,12 +105,16 @@ class CallMemory {
   }
 
  private:
+  std::span<std::byte> host(const BlockPart& part) const {
+    return block_.subspan(part.begin, part.end - part.begin);
+  }
   std::size_t guarded_bytes() const {
     return workspace_bytes_ + 2 * kGuardBytes + kTensorAlignment;
   }
   std::byte* start() { return device_workspace_ ? device_workspace_->data() : workspace_.data(); }
 
   std::span<std::byte> block_;
+  std::vector<BlockPart> parts_;  // of the block
   std::uint64_t workspace_bytes_;
   std::vector<std::byte> workspace_;
   std::size_t offset_ = 0;
@@ -143,7 +149,14 @@ CallStatus make_call(std::span<std::byte> block, CallHeader& header,
                                     workspace_bytes, kLargestWorkspace));
     return CallStatus::failed;
   }
-  CallMemory memory(block, workspace_bytes, kernel.memory == MLACHECK_DEVICE);
+  std::optional<CallMemory> taken;
+  try {
+    taken.emplace(block, workspace_bytes, kernel.memory == MLACHECK_DEVICE);
+  } catch (const DeviceMemoryShort& error) {
+    set_message(header, error.what());
+    return CallStatus::refused;
+  }
+  CallMemory& memory = *taken;
   const auto start = [&](std::int32_t i, void* stream) {
     const mlacheck_tensors tensors = addresses(memory.block(), header, i);
     return kernel.run(&header.problem, &tensors, memory.workspace(), workspace_bytes, stream,

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <system_error>
 
@@ -14,10 +16,13 @@ namespace mlacheck {
 namespace {
 
 // The error's number; 0 when the file has its size for good.
-int give_size(int file_descriptor, std::size_t bytes) {
+int give_size(int file_descriptor, std::span<const BlockPart> parts) {
   // Reserved now: a page that is missing later would be a SIGBUS.
-  const int error = posix_fallocate(file_descriptor, 0, static_cast<off_t>(bytes));
-  if (error != 0) return error;
+  for (const BlockPart& part : parts) {
+    const auto begin = static_cast<off_t>(part.begin);
+    const int error = posix_fallocate(file_descriptor, begin, static_cast<off_t>(part.end) - begin);
+    if (error != 0) return error;
+  }
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   return fcntl(file_descriptor, F_ADD_SEALS, kSeals) == 0 ? 0 : errno;
 }
@@ -30,9 +35,13 @@ std::span<std::byte> map(int file_descriptor, std::size_t bytes) {
 
 }  // namespace
 
-SharedMemory::SharedMemory(std::size_t bytes, std::string_view purpose) {
+SharedMemory::SharedMemory(std::size_t bytes, std::string_view purpose)
+    : SharedMemory(std::array{BlockPart{0, bytes}}, purpose) {}
+
+SharedMemory::SharedMemory(std::span<const BlockPart> parts, std::string_view purpose) {
+  const std::size_t bytes = parts.empty() ? 0 : parts.back().end;
   file_descriptor_ = memfd_create("mlacheck", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  int error = file_descriptor_ < 0 ? errno : give_size(file_descriptor_, bytes);
+  int error = file_descriptor_ < 0 ? errno : give_size(file_descriptor_, parts);
   if (error == 0) {
     bytes_ = map(file_descriptor_, bytes);
     if (bytes_.empty()) error = errno;
@@ -45,6 +54,19 @@ SharedMemory::SharedMemory(std::size_t bytes, std::string_view purpose) {
 }
 
 SharedMemory::~SharedMemory() { release(); }
+
+bool SharedMemory::is_blank(std::uint64_t begin, std::uint64_t end) const {
+  const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
+  const auto last = static_cast<off_t>(end);
+  for (off_t at = static_cast<off_t>(begin); at < last;) {
+    at = lseek(file_descriptor_, at, SEEK_DATA);
+    if (at < 0 || at >= last) break;
+    const off_t hole = std::min(lseek(file_descriptor_, at, SEEK_HOLE), last);
+    if (!std::all_of(bytes_.data() + at, bytes_.data() + hole, is_zero)) return false;
+    at = hole;
+  }
+  return true;
+}
 
 void SharedMemory::release() {
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());

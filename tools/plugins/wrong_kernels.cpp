@@ -30,8 +30,11 @@ struct Row {
 
 const Bf16* key_row(const Problem& p, const mlacheck_tensors& t, std::int32_t slot) {
   const auto* cache = static_cast<const std::byte*>(t.cache);
-  return reinterpret_cast<const Bf16*>(cache + slot / p.kv.page_size * p.kv.page_stride +
-                                       slot % p.kv.page_size * p.kv.row_stride);
+  std::int64_t offset =
+      slot / p.kv.page_size * p.kv.page_stride + slot % p.kv.page_size * p.kv.row_stride;
+  if (std::string_view(WRONG_KERNEL) == "offsets_of_32_bits")
+    offset = static_cast<std::uint32_t>(offset);
+  return reinterpret_cast<const Bf16*>(cache + offset);
 }
 
 std::vector<std::int32_t> present_keys(const Problem& p, const mlacheck_tensors& t,
@@ -126,6 +129,7 @@ constexpr Kernel kKernels[] = {
     {.name = "zeros_when_batch_invariant", .change_row = zero, .only_when_batch_invariant = true},
     {.name = "mislabels_lse", .change_row = lse_in_base_2},
     {.name = "drops_last_key", .change_keys = drop_last},
+    {.name = "offsets_of_32_bits"},
     {.name = "base_2", .change_row = lse_in_base_2, .lse_base = MLACHECK_LSE_BASE2},
     {.name = "refuses", .supports = refuse},
     {.name = "refuses_batch_invariant", .supports = refuse_batch_invariant},
