@@ -30,11 +30,13 @@ class Attention {
       : r_(c.recipe), p_(c.problem), fault_(std::move(name)) {
     const std::int64_t row = p_.qk_dim + (is("no_pad") ? 0 : r_.row_pad);
     const std::int64_t page =
-        (r_.page_size + (is("no_gap") ? 0 : r_.page_gap)) * (p_.qk_dim + r_.row_pad);
+        (is("no_gap") ? r_.page_size * (p_.qk_dim + r_.row_pad) : c.cache_page_stride() / 2);
     for (std::int64_t slot = 0; slot < r_.slots; ++slot) {
       const std::int64_t at = slot / r_.page_size * page + slot % r_.page_size * row;
       std::vector<float> values(static_cast<std::size_t>(p_.qk_dim));
-      load_row(c.inputs[1].bytes.data() + at * 2, DType::bf16, p_.qk_dim, values.data());
+      const std::uint64_t address = static_cast<std::uint64_t>(at) * 2;
+      load_row(c.cache_bytes().data() + (is("wraps_bytes") ? address & 0xffffffffu : address),
+               DType::bf16, p_.qk_dim, values.data());
       rows_.push_back(std::move(values));
     }
   }
@@ -146,10 +148,10 @@ class Attention {
 
 SparseAttentionCase case_of(const std::string& keys) {
   std::string line =
-      "mlacheck1 op=sparse_attention t=3 h=2 k=84 n=100 d=56 v=32 page=16 gap=1 pad=8 sink=random "
+      "mlacheck1 op=sparse_attention t=3 h=2 k=84 n=100 d=56 v=32 page=16 pad=8 sink=random "
       "out=f32";
-  for (const char* defaults : {"length=random", "absent=scattered"})
-    if (keys.find(std::string(defaults).substr(0, 6)) == std::string::npos)
+  for (const char* defaults : {"length=random", "absent=scattered", "gap=1"})
+    if (keys.find(std::string(defaults).substr(0, 4)) == std::string::npos)
       line += std::string(" ") + defaults;
   return SparseAttentionCase(std::get<SparseAttentionRecipe>(parse_recipe(line + " " + keys)));
 }
@@ -186,6 +188,7 @@ constexpr AttentionFault kAttentionFaults[] = {
     {"next_query", "layout", "every head had the query after its own"},
     {"no_gap", "layout", "the gap after a page was ignored"},
     {"no_pad", "layout", "the slack after a row was ignored"},
+    {"wraps_bytes", "layout", "offsets into the cache wrapped at 2^32 bytes", "gap=0 stretch=on"},
     {"next_sink", "layout", "each head had the sink after its own"},
     {"no_scale", "softmax", "sm_scale was left out"},
     {"twice", "softmax", "sm_scale was applied twice"},

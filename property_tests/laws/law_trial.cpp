@@ -54,6 +54,7 @@ LawTrial::LawTrial(const Law& law, const Recipe& recipe, const KernelLibrary& li
       repro_(repro_of(recipe, &library) + " --laws") {}
 
 SparseAttentionRecipe LawTrial::as_read(SparseAttentionRecipe recipe) const {
+  recipe.stretch = false;
   return as_read_by(kernel_, std::move(recipe));
 }
 

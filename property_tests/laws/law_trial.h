@@ -25,7 +25,8 @@ class LawTrial {
 
   const mlacheck_kernel& kernel() const { return kernel_; }
   const NumericsContract& contract() const { return contract_; }
-  // The recipe with records read as the kernel says that it reads them.
+  // The recipe with records read as the kernel says that it reads them, and a cache in one piece:
+  // laws write it anew.
   SparseAttentionRecipe as_read(SparseAttentionRecipe recipe) const;
 
   // The finished call; null when it did not end well. `what`: how the problem was changed, empty for

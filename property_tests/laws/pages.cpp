@@ -98,7 +98,8 @@ void run_attention(const SparseAttentionRecipe& recipe, LawTrial& trial) {
 }
 
 // Blocks in other places, and as many that nothing names.
-void run_index(const IndexScoresRecipe& recipe, LawTrial& trial) {
+void run_index(IndexScoresRecipe recipe, LawTrial& trial) {
+  recipe.stretch = false;
   IndexScoresCase c(recipe);
   if (recipe.table == BlockTable::none) return trial.skip("the case has no block table");
   Tensor& keys = tensor(c.inputs, "keys");

@@ -1,6 +1,7 @@
 #include <algorithm>
-#include <cstring>
+#include <limits>
 #include <set>
+#include <span>
 
 #include "property_tests/stages/attention_attempt.h"
 
@@ -176,15 +177,15 @@ bool next_query(Attempt& a) {
   return a.tokens * a.heads > 1;
 }
 
-// The cache's own bytes by other strides.
-bool read_by(Attempt& a, std::int64_t page_size, std::int64_t page_stride,
-             std::int64_t row_stride) {
+// The cache's own bytes by other strides; offsets modulo `wrap`.
+bool read_by(Attempt& a, std::int64_t page_size, std::int64_t page_stride, std::int64_t row_stride,
+             std::int64_t wrap = std::numeric_limits<std::int64_t>::max()) {
   const RowsView& view = a.original.problem.kv;
   if (a.original.recipe.kv == KvFormat::record656 || page_size < 1) return false;
-  const std::vector<std::byte>& bytes = a.original.inputs[1].bytes;
+  const std::span<const std::byte> bytes = a.original.cache_bytes();
   const std::int64_t width = a.qk_dim * static_cast<std::int64_t>(size_of(view.dtype));
   for (std::int64_t slot = 0; slot < a.slots; ++slot) {
-    const std::int64_t at = slot / page_size * page_stride + slot % page_size * row_stride;
+    const std::int64_t at = (slot / page_size * page_stride + slot % page_size * row_stride) % wrap;
     if (at + width <= std::ssize(bytes))
       load_row(bytes.data() + at, view.dtype, a.qk_dim, a.row(slot));
   }
@@ -206,6 +207,14 @@ bool page_of(Attempt& a) {
   const RowsView& view = a.original.problem.kv;
   return a.original.recipe.page_size > 0 && view.page_size != Size &&
          read_by(a, Size, view.page_stride, view.row_stride);
+}
+
+template <bool OfElements>
+bool wrapped_offsets(Attempt& a) {
+  const RowsView& view = a.original.problem.kv;
+  const std::int64_t unit = OfElements ? static_cast<std::int64_t>(size_of(view.dtype)) : 1;
+  return a.original.recipe.stretch && read_by(a, view.page_size, view.page_stride, view.row_stride,
+                                              unit * (std::int64_t{1} << 32));
 }
 
 template <kv_record_656::Reader Reader>
@@ -253,6 +262,8 @@ const std::vector<AttentionVariant>& attention_key_variants() {
       {"layout", "the slack after a row was ignored", no_pad},
       {"layout", "pages had 64 rows", page_of<64>},
       {"layout", "pages had 1 row", page_of<1>},
+      {"layout", "offsets into the cache wrapped at 2^32 bytes", wrapped_offsets<false>},
+      {"layout", "offsets into the cache wrapped at 2^32 elements", wrapped_offsets<true>},
       {"layout", "records' scales were rounded to powers of two",
        read_records_by<Reader::e8m0_scale>},
       {"layout", "records' scales were rounded to bf16", read_records_by<Reader::bf16_scale>},
