@@ -8,7 +8,7 @@ endif()
 include(CMakePackageConfigHelpers)
 
 install(TARGETS mlacheck RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(library mlacheck_reference mlacheck_emulated mlacheck_gpu mlacheck_floors)
+foreach(library mlacheck_reference mlacheck_emulated mlacheck_museum mlacheck_gpu mlacheck_floors)
   if(TARGET ${library})
     install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/mlacheck)
   endif()

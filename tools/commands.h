@@ -18,6 +18,7 @@ inline constexpr const char* kExitCodeHelp =
 
 // Each adds one command; its callback sets the action.
 void add_gate(CLI::App& app, Action& action);
+void add_museum(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
 void add_golden(CLI::App& app, Action& action);
 void add_oracle(CLI::App& app, Action& action);

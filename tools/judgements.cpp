@@ -48,7 +48,7 @@ SparseAttentionRecipe as_read_by(const mlacheck_kernel& kernel, SparseAttentionR
   static constexpr kv_record_656::Reader kReaders[] = {kv_record_656::Reader::fp32_product,
                                                        kv_record_656::Reader::bf16_scale,
                                                        kv_record_656::Reader::e8m0_scale};
-  if (kernel.conventions.record_reader != 0)
+  if (recipe.kv == KvFormat::record656 && kernel.conventions.record_reader != 0)
     recipe.reader = kReaders[kernel.conventions.record_reader - 1];
   return recipe;
 }

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
 
   mlacheck::Action action;
   mlacheck::add_gate(app, action);
+  mlacheck::add_museum(app, action);
   mlacheck::add_run(app, action);
   mlacheck::add_golden(app, action);
   mlacheck::add_oracle(app, action);

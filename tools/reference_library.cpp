@@ -52,6 +52,10 @@ std::filesystem::path emulated_library() {
   return library("the library of emulated kernels", "libmlacheck_emulated.so");
 }
 
+std::filesystem::path museum_library() {
+  return library("the library of planted faults", "libmlacheck_museum.so");
+}
+
 std::optional<std::filesystem::path> gpu_library() {
   return optional_library("libmlacheck_gpu.so");
 }

@@ -15,6 +15,7 @@ std::filesystem::path this_program();
 // installed. Throw std::runtime_error naming both places when it stands in neither.
 std::filesystem::path reference_library();  // the reference
 std::filesystem::path emulated_library();   // the GPU kernels on the emulator
+std::filesystem::path museum_library();     // kernels with planted faults
 // The GPU kernels themselves; nothing where they were not built.
 std::optional<std::filesystem::path> gpu_library();
 // What bench measures them by; with them.

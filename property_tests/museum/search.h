@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cuda/plugin/kernel_library.h"
+#include "fixtures/recipe.h"
+#include "property_tests/campaign.h"
+#include "property_tests/museum/flat_rules.h"
+#include "tools/report.h"
+
+namespace mlacheck::museum {
+
+using LoadLibrary = std::function<KernelLibrary()>;
+
+// Kernels without a fault are named so.
+inline constexpr std::string_view kHonest = "honest_";
+
+// The museum's library, which is loaded again after a call that did not come back.
+class Museum {
+ public:
+  explicit Museum(LoadLibrary load) : load_(std::move(load)), library_(load_()) {}
+
+  const std::filesystem::path& path() const { return library_.path(); }
+  const mlacheck_kernel& kernel(const std::string& name) const { return library_.kernel(name); }
+  std::vector<std::string> names() const;
+
+  std::vector<CheckResult> check(const std::string& name, const Recipe& recipe);
+  FlatVerdicts flat(const std::string& name, const Recipe& recipe) const;
+
+ private:
+  LoadLibrary load_;
+  KernelLibrary library_;
+};
+
+// A check's name without library and kernel: "sparse_attention.lse", "second run"; "call" where the
+// call itself did not end well.
+std::string check_of(const CheckResult& result);
+
+struct SearchResult {
+  std::int64_t cases = 0;  // tried, the one that caught it too
+  double seconds = 0;      // until then
+  std::optional<Failure> failure;
+  FlatVerdicts flat_of_case = {};   // of the case that caught it
+  FlatVerdicts flat_of_tried = {};  // of any case tried
+};
+
+// A campaign that ends with the first failure. `progress` is told how many cases were tried.
+SearchResult search(Museum& museum, const std::string& name, const CampaignPlan& plan,
+                    const std::function<void(std::int64_t)>& progress);
+
+}  // namespace mlacheck::museum
