@@ -6,6 +6,8 @@
 #include "property_tests/stages/attention_attempt.h"
 
 namespace mlacheck::stages {
+// Named too: batches of files compile as one, and variants of operators are alike.
+namespace of_keys {
 namespace {
 
 using Attempt = AttentionAttempt;
@@ -227,8 +229,10 @@ bool read_records_by(Attempt& a) {
 }
 
 }  // namespace
+}  // namespace of_keys
 
 const std::vector<AttentionVariant>& attention_key_variants() {
+  using namespace of_keys;
   using kv_record_656::Reader;
   static const std::vector<AttentionVariant> variants = {
       {"scores", "the RoPE elements were left out of q . k", no_rope},

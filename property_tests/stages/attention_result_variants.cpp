@@ -6,6 +6,8 @@
 #include "reference/oracle/sparse_attention_oracle.h"
 
 namespace mlacheck::stages {
+// Named too: batches of files compile as one, and variants of operators are alike.
+namespace of_results {
 namespace {
 
 using Attempt = AttentionAttempt;
@@ -200,8 +202,10 @@ bool heads_shifted(Attempt& a) {
 }
 
 }  // namespace
+}  // namespace of_results
 
 const std::vector<AttentionVariant>& attention_result_variants() {
+  using namespace of_results;
   static const std::vector<AttentionVariant> variants = {
       {"softmax", "sm_scale was left out", no_scale},
       {"softmax", "sm_scale was applied twice", scale_twice},

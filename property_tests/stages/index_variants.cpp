@@ -67,6 +67,8 @@ IndexScoresProblem IndexAttempt::problem() {
   return p;
 }
 
+// Named too: batches of files compile as one, and variants of operators are alike.
+namespace of_scores {
 namespace {
 
 using Attempt = IndexAttempt;
@@ -215,8 +217,10 @@ bool other_nan(Attempt& a) {
 }
 
 }  // namespace
+}  // namespace of_scores
 
 const std::vector<IndexVariant>& index_variants() {
+  using namespace of_scores;
   static const std::vector<IndexVariant> variants = {
       {"scores", "ReLU was left out", no_relu},
       {"scores", "ReLU was an absolute value", absolute},

@@ -7,6 +7,8 @@
 #include "property_tests/stages/index_attempt.h"
 
 namespace mlacheck::stages {
+// Named too: batches of files compile as one, and variants of operators are alike.
+namespace of_selections {
 namespace {
 
 using Attempt = TopKAttempt;
@@ -139,8 +141,10 @@ bool other_base(Attempt& a) {
 }
 
 }  // namespace
+}  // namespace of_selections
 
 const std::vector<TopKVariant>& top_k_variants() {
+  using namespace of_selections;
   static const std::vector<TopKVariant> variants = {
       {"scores", "the least were selected", negated},
       {"scores", "scores were absolute values", absolute},
