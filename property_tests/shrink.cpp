@@ -41,8 +41,9 @@ class Shrinker {
       take_all(detail::plainer);
       leave_out_places();
       take_all(detail::simpler_values);
-      result_.minimal = !spent_ && before == result_.recipe;
-      if (result_.minimal) break;
+      if (before != result_.recipe) continue;
+      result_.minimal = !spent_ && !left_places_;
+      break;
     }
     result_.seconds = watch_.seconds();
     return std::move(result_);
@@ -88,15 +89,21 @@ class Shrinker {
     }
   }
 
-  bool take_places(const Places& kept) { return take(detail::with_places(result_.recipe, kept)); }
+  // A large set would take as many trials as there are: some are kept for the values.
+  bool take_places(const Places& kept) {
+    left_places_ = left_places_ || result_.trials > budget_.trials / 4 * 3 ||
+                   watch_.seconds() > budget_.seconds / 4 * 3;
+    return !left_places_ && take(detail::with_places(result_.recipe, kept));
+  }
 
   // ddmin: one of n parts alone, else all but one of them, else twice as many parts, until each is
   // one place.
   void leave_out_places() {
     Places kept = detail::places(result_.recipe);
+    left_places_ = false;
     if (kept.empty() || take_places({})) return;
     std::size_t parts = 2;
-    while (kept.size() > 1 && !spent_) {
+    while (kept.size() > 1 && !spent_ && !left_places_) {
       if (Places part = first_part_that_fails(kept, parts); !part.empty()) {
         kept = std::move(part);
         parts = 2;
@@ -142,6 +149,7 @@ class Shrinker {
   Stopwatch watch_;
   std::unordered_set<std::string> asked_;
   bool spent_ = false;
+  bool left_places_ = false;  // some place may still be left out
   Shrunk result_;
 };
 

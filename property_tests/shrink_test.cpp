@@ -147,6 +147,17 @@ TEST(Shrink, SaysWhenTheBudgetEndedIt) {
   EXPECT_EQ(by_seconds.recipe, parse_recipe(kLarge));
 }
 
+TEST(Shrink, SimplifiesValuesEvenWhereTheSetOfPlacesIsLarge) {
+  const Shrunk shrunk = shrink_line(
+      "mlacheck1 op=top_k t=3 n=9000 k=512 fill=radix seed=4",
+      of_top_k([](const TopKRecipe& r) { return r.only.places(r.scores).size() > 1024; }));
+  EXPECT_FALSE(shrunk.minimal);
+  EXPECT_LT(shrunk.trials, 1000);
+  const auto& r = std::get<TopKRecipe>(shrunk.recipe);
+  EXPECT_EQ(r.fill, ScoreFill::constant);
+  EXPECT_EQ(r.seed, 1u);
+}
+
 TEST(Shrink, TakesTheSameSteps) {
   std::vector<std::string> first, second;
   for (auto* steps : {&first, &second})
