@@ -14,6 +14,7 @@ foreach(library mlacheck_reference mlacheck_emulated mlacheck_museum mlacheck_gp
   endif()
 endforeach()
 install(FILES cuda/include/mlacheck_kernel.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES property_tests/museum/recipes.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/mlacheck RENAME museum_recipes.txt)
 install(DIRECTORY golden/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mlacheck/golden)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/mlacheck)

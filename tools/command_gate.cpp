@@ -14,6 +14,7 @@
 #include "cuda/plugin/device_memory.h"
 #include "fixtures/golden_manifest.h"
 #include "fixtures/recipe.h"
+#include "property_tests/museum/stored_recipes.h"
 #include "tools/case_checks.h"
 #include "tools/commands.h"
 #include "tools/gate_recipes.h"
@@ -112,6 +113,12 @@ int run_gate(const GateOptions& options) {
       report.add(std::move(result));
     }
   }
+  report.progress(done, recipes.size(), "museum");
+  for (CheckResult& result :
+       museum::replay(museum::read_stored_recipes(museum_recipes()), [](int seconds) {
+         return load_library(museum_library(), std::chrono::seconds(seconds));
+       }))
+    report.add(std::move(result));
   if (!gpu.library) report.add({"kernels on a GPU", Status::skipped, gpu.reason, "", 0});
   return report.finish();
 }

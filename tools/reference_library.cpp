@@ -73,4 +73,9 @@ std::filesystem::path golden_folder() {
                   prefix() / MLACHECK_INSTALL_DATADIR / "mlacheck" / "golden");
 }
 
+std::filesystem::path museum_recipes() {
+  return first_of("the museum's recipes", MLACHECK_MUSEUM_RECIPES,
+                  prefix() / MLACHECK_INSTALL_DATADIR / "mlacheck" / "museum_recipes.txt");
+}
+
 }  // namespace mlacheck

@@ -35,6 +35,33 @@ void without_pad(const AttentionCall& call, std::int64_t slot, float* row) {
   read_as(call, cache, slot, row);
 }
 
+// The offset of a row's page has 32 bits.
+void by_32_bit_offset(const AttentionCall& call, std::int64_t slot, float* row) {
+  mlacheck_cache cache = call.problem.kv;
+  const std::int64_t page = slot / cache.page_size;
+  const auto wrapped = static_cast<std::uint32_t>(page * cache.page_stride);
+  mlacheck_tensors tensors = call.tensors;
+  tensors.cache = static_cast<const std::byte*>(tensors.cache) + wrapped;
+  mlacheck_sparse_attention_problem problem = call.problem;
+  problem.kv.slots = cache.page_size;
+  read_row({problem, tensors, call.workspace}, slot % cache.page_size, row);
+}
+
+// The offset of a row's page in elements is an int.
+void by_int_offset(const AttentionCall& call, std::int64_t slot, float* row) {
+  const mlacheck_cache& cache = call.problem.kv;
+  const std::int64_t bytes = cache.format == MLACHECK_CACHE_ROWS
+                                 ? static_cast<std::int64_t>(size_of(element_type(cache.dtype)))
+                                 : 1;
+  const std::int64_t offset = slot / cache.page_size * cache.page_stride / bytes;
+  mlacheck_tensors tensors = call.tensors;
+  tensors.cache =
+      static_cast<const std::byte*>(tensors.cache) + static_cast<std::int32_t>(offset) * bytes;
+  mlacheck_sparse_attention_problem problem = call.problem;
+  problem.kv.slots = cache.page_size;
+  read_row({problem, tensors, call.workspace}, slot % cache.page_size, row);
+}
+
 // page = slot >> bits, row = slot & mask, for a page size that is no power of two.
 void by_shift(const AttentionCall& call, std::int64_t slot, float* row) {
   mlacheck_cache cache = call.problem.kv;
@@ -115,6 +142,12 @@ std::span<const AttentionKernel> attention_layout_faults() {
        .read = by_shift},
       {.label = {"page_size_64", "64 slots a page, whatever is asked", "vllm #53963, #57932"},
        .read = by_64},
+      {.label = {"offset_of_32_bits", "a page's offset in bytes wraps at 2^32",
+                 "flashinfer #3136, #3130; vllm #52109"},
+       .read = by_32_bit_offset},
+      {.label = {"offset_is_int", "a page's offset in elements is an int: negative from 2^31 on",
+                 "b12x #20, #45, f06881a2; llama.cpp fattn-mma-kq-mask-integer-overflow"},
+       .read = by_int_offset},
       {.label = {"one_scale_a_record", "a record's first scale serves all four tiles",
                  "vllm #52109 (layout of scales)"},
        .read = with_first_scale},

@@ -113,6 +113,16 @@ void flat_layout(const IndexCall& call, std::int64_t slot, float* key, float& sc
   load_row(at, element_type(keys.dtype), call.problem.dim, key);
   std::memcpy(&scale, at + keys.row_stride, sizeof(scale));
 }
+// The scales' offset has 32 bits, that of the values 64.
+void wrapped_scales(const IndexCall& call, std::int64_t slot, float* key, float& scale) {
+  const mlacheck_cache& keys = call.problem.keys;
+  read_key(call, slot, key, scale);
+  if (keys.format != MLACHECK_CACHE_INDEX_PAGES) return;
+  const auto offset = static_cast<std::uint32_t>(
+      slot / keys.page_size * keys.page_stride + keys.page_size * keys.row_stride +
+      slot % keys.page_size * static_cast<std::int64_t>(sizeof(scale)));
+  std::memcpy(&scale, static_cast<const std::byte*>(call.tensors.cache) + offset, sizeof(scale));
+}
 void without_gap(const IndexCall& call, std::int64_t slot, float* key, float& scale) {
   mlacheck_index_scores_problem problem = call.problem;
   mlacheck_cache& keys = problem.keys;
@@ -224,9 +234,11 @@ std::span<const IndexKernel> index_scores_kernels() {
                  "DeepGEMM #344; sglang #26541"},
        .slot = of_first_request},
       {.label = {"key_scale_missing", "keys are not scaled", kNoReport}, .read = without_scale},
-      {.label = {"key_scale_of_page", "a page's first scale serves all its keys",
-                 "vllm #52109; tokenspeed #1689 (scale plane)"},
+      {.label = {"key_scale_of_page", "a page's first scale serves all its keys", "vllm #52109"},
        .read = scale_of_page},
+      {.label = {"scale_offset_wraps", "the offset of a key's scale wraps at 2^32",
+                 "lightseekorg/tokenspeed #1689"},
+       .read = wrapped_scales},
       {.label = {"keys_in_flat_layout", "a scale after each key, not after all of a page",
                  "vllm #52109 (flat and shuffled layouts)"},
        .read = flat_layout},

@@ -8,13 +8,16 @@
 
 #include "cuda/plugin/library_description.h"
 #include "property_tests/museum/search.h"
+#include "property_tests/museum/stored_recipes.h"
 
 namespace mlacheck::museum {
 namespace {
 
 using ::testing::_;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 
 KernelLibrary load(int seconds) {
@@ -40,6 +43,46 @@ TEST(Museum, HasAFaultForEachKindAndSaysWhereItComesFrom) {
   }
   EXPECT_EQ(honest.size(), 5u) << "a kernel without fault for each operator";
   EXPECT_GE(faults, 60);
+}
+
+TEST(Museum, IsCaughtByItsStoredRecipes) {
+  const auto results = replay(read_stored_recipes(MUSEUM_RECIPES), load);
+  for (const CheckResult& result : results)
+    EXPECT_EQ(result.status, Status::pass) << result.name << ": " << result.detail;
+}
+
+// The other side: a recipe that does not show the fault, another check than was stored, no recipe.
+TEST(Museum, MissesAFaultThatItsRecipeDoesNotShow) {
+  const auto results = replay(
+      parse_stored_recipes(
+          "page_gap_ignored: sparse_attention.out: mlacheck1 op=sparse_attention t=1 h=1 k=8 n=9\n"
+          "lse_base_2: sparse_attention.out: mlacheck1 op=sparse_attention t=1 h=1 k=8 n=9",
+          "test"),
+      load);
+  const auto fails = [](const char* name, const char* detail) {
+    return AllOf(Field(&CheckResult::name, name), Field(&CheckResult::status, Status::fail),
+                 Field(&CheckResult::detail, HasSubstr(detail)));
+  };
+  EXPECT_THAT(results,
+              AllOf(Contains(fails("museum: page_gap_ignored", "to give it away, got PASS by")),
+                    Contains(fails("museum: lse_base_2",
+                                   "expected sparse_attention.out to give it away, got FAIL by "
+                                   "sparse_attention.lse")),
+                    Contains(fails("museum: unsorted", "has no stored recipe")),
+                    Contains(fails("museum", "0 of "))));
+}
+
+TEST(Museum, StoredRecipesAreReadStrictly) {
+  EXPECT_EQ(parse_stored_recipes("# one\n\na: b c: mlacheck1 op=top_k\n", "f")[0].check, "b c");
+  for (const auto& [text, message] :
+       {std::pair{"\nname\n", "f:2: 'name', expected 'fault: check: recipe'"},
+        std::pair{"a: b: mlacheck1 op=none", "f:1: recipe: op=none"}})
+    try {
+      parse_stored_recipes(text, "f");
+      ADD_FAILURE() << text;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_THAT(error.what(), HasSubstr(message));
+    }
 }
 
 CampaignPlan plan_of(std::int64_t cases) {
