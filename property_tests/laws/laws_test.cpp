@@ -4,6 +4,7 @@
 #include "cuda/plugin/library_description.h"
 #include "property_tests/laws/law.h"
 #include "property_tests/recipe_generator.h"
+#include "tools/cli_testing.h"
 #include "tools/kernel_checks.h"
 
 namespace mlacheck {
@@ -114,6 +115,20 @@ TEST_P(LawOf, TheReferenceKeepsIt) {
     all += passed;
   }
   EXPECT_GE(all, kCases);
+}
+
+TEST(LawsOfRun, AreReportedAndRepeated) {
+  const std::string recipe = "mlacheck1 op=top_k t=2 n=300 k=100 fill=plateau";
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"run", recipe, "--kernel", LAWLESS_KERNELS};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return testing::mlacheck(arguments);
+  };
+  const auto with = run({"--laws"}), without = run({});
+  EXPECT_EQ(with.code, 1);
+  EXPECT_THAT(with.out, ::testing::HasSubstr("narrows_scores law score_power"));
+  EXPECT_THAT(with.out, ::testing::HasSubstr(" --laws"));
+  EXPECT_THAT(without.out, ::testing::Not(::testing::HasSubstr(" law ")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Laws, LawOf, ::testing::Range<std::size_t>(0, laws().size()),
