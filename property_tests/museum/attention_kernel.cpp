@@ -87,7 +87,7 @@ class Token {
       else
         read_row(call_, slot, row);
     }
-    keys_ = rows_;
+    if (kernel_.key != nullptr || kernel_.values != nullptr) keys_ = rows_;
     for (std::int64_t j = 0; kernel_.key != nullptr && j < p.topk; ++j)
       kernel_.key(call_, j, keys_.data() + j * p.qk_dim);
     if (kernel_.values != nullptr) kernel_.values(call_, rows_);
@@ -102,10 +102,11 @@ class Token {
              element_type(p.q_dtype), p.qk_dim, q.data());
     if (kernel_.query != nullptr) kernel_.query(call_, t_, h, q.data());
     const auto dot = kernel_.dot != nullptr ? kernel_.dot : ordered_dot;
+    const float* const keys = keys_.empty() ? rows_.data() : keys_.data();
     std::vector<float> logits(slots_.size(), -kInfinity);
     for (std::size_t j = 0; j < slots_.size(); ++j) {
       if (slots_[j] < 0) continue;
-      const float product = dot(q.data(), keys_.data() + j * q.size(), p.qk_dim);
+      const float product = dot(q.data(), keys + j * q.size(), p.qk_dim);
       logits[j] = kernel_.logit != nullptr ? kernel_.logit(call_, product) : p.sm_scale * product;
     }
     if (kernel_.logits != nullptr) kernel_.logits(call_, logits);
@@ -184,7 +185,7 @@ class Token {
   std::int64_t t_;
   std::vector<std::int32_t> slots_;  // [topk]
   std::vector<float> rows_;          // [topk, qk_dim]
-  std::vector<float> keys_;
+  std::vector<float> keys_;          // where they are not the rows
 };
 
 }  // namespace

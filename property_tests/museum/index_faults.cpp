@@ -161,7 +161,7 @@ void take_recent(const TopKRow& row, Selected& selected) {
   for (std::int64_t j = 0; j < count; ++j)
     selected[index_of(j)] = static_cast<std::int32_t>(row.end - count + j);
 }
-void count_from_begin(const TopKRow& row, Selected& selected) {
+void count_selected_from_begin(const TopKRow& row, Selected& selected) {
   for (std::int32_t& index : selected)
     if (index >= 0) index -= static_cast<std::int32_t>(row.begin);
 }
@@ -270,7 +270,7 @@ std::span<const IndexKernel> index_select_kernels() {
        .select = {.finish = take_recent}},
       {.label = {"select_relative", "indices count from the row's begin, declared as absolute",
                  "vllm #56749"},
-       .select = {.finish = count_from_begin}},
+       .select = {.finish = count_selected_from_begin}},
       {.label = {"selects_by_bf16", "members are chosen by scores in bf16, declared as f32",
                  "vllm #51782; sglang #17747"},
        .finish = in_bf16},

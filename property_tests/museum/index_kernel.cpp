@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+std::size_t unsigned_of(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 // max(0, dot) of which NaN stays NaN.
 float honest_term(float weight, float dot) { return weight * (dot < 0 ? 0.0f : dot); }
@@ -24,8 +24,8 @@ float honest_term(float weight, float dot) { return weight * (dot < 0 ? 0.0f : d
 std::vector<float> scores_of(const IndexKernel& kernel, const IndexCall& call, std::int64_t t) {
   const auto& p = call.problem;
   const DType dtype = element_type(p.q_dtype);
-  std::vector<float> q(size(p.heads * p.dim));
-  std::vector<float> weights(size(p.heads));
+  std::vector<float> q(unsigned_of(p.heads * p.dim));
+  std::vector<float> weights(unsigned_of(p.heads));
   for (std::int64_t h = 0; h < p.heads; ++h) {
     float* const head = q.data() + h * p.dim;
     load_row(static_cast<const std::byte*>(call.tensors.q) +
@@ -33,8 +33,8 @@ std::vector<float> scores_of(const IndexKernel& kernel, const IndexCall& call, s
                      static_cast<std::int64_t>(size_of(dtype)),
              dtype, p.dim, head);
     if (kernel.query != nullptr) kernel.query(call, head);
-    weights[size(h)] = kernel.weight != nullptr ? kernel.weight(call, t, h)
-                                                : call.tensors.weights[t * p.heads + h];
+    weights[unsigned_of(h)] = kernel.weight != nullptr ? kernel.weight(call, t, h)
+                                                       : call.tensors.weights[t * p.heads + h];
   }
   KeyRange range = range_of(call, t);
   if (kernel.range != nullptr) kernel.range(call, t, range);
@@ -42,15 +42,16 @@ std::vector<float> scores_of(const IndexKernel& kernel, const IndexCall& call, s
   const auto term = kernel.term != nullptr ? kernel.term : honest_term;
   const auto slot = kernel.slot != nullptr ? kernel.slot : slot_of;
   const auto read = kernel.read != nullptr ? kernel.read : read_key;
-  std::vector<float> scores(size(p.key_count), kMinusInfinity);
-  std::vector<float> key(size(p.dim));
-  std::vector<float> terms(size(p.heads));
+  std::vector<float> scores(unsigned_of(p.key_count), kMinusInfinity);
+  std::vector<float> key(unsigned_of(p.dim));
+  std::vector<float> terms(unsigned_of(p.heads));
   for (std::int64_t s = range.begin; s < range.end; ++s) {
     float scale = 1;
     read(call, slot(call, t, s), key.data(), scale);
     for (std::int64_t h = 0; h < p.heads; ++h)
-      terms[size(h)] = term(weights[size(h)], dot(q.data() + h * p.dim, key.data(), p.dim));
-    scores[size(s)] = scale * ordered_sum(terms.data(), p.heads);
+      terms[unsigned_of(h)] =
+          term(weights[unsigned_of(h)], dot(q.data() + h * p.dim, key.data(), p.dim));
+    scores[unsigned_of(s)] = scale * ordered_sum(terms.data(), p.heads);
   }
   return scores;
 }
