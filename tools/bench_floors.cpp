@@ -77,7 +77,7 @@ const RateMeter::Measured& RateMeter::measure(const Recipe& recipe, const char* 
     throw std::runtime_error(fmt::format("{}: {} on {}: {}", floors_.path().filename().string(),
                                          kernel, minimal(recipe), outcome.detail));
   measured.work = bench->work(all);
-  measured.seconds = call->times().in_graph;
+  measured.seconds = outcome.times.in_graph;
   return measured;
 }
 

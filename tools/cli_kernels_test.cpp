@@ -249,8 +249,7 @@ TEST(Run, ARepeatLineCanBeCopied) {
   const auto arguments = at + std::string_view("repeat: mlacheck").size();
   const std::string repeat =
       MLACHECK_PROGRAM + run.out.substr(arguments, run.out.find('\n', at) - arguments);
-  EXPECT_EQ(WEXITSTATUS(std::system((repeat + " >/dev/null 2>&1").c_str())), 1)
-      << repeat;
+  EXPECT_EQ(WEXITSTATUS(std::system((repeat + " >/dev/null 2>&1").c_str())), 1) << repeat;
 }
 
 }  // namespace

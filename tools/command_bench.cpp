@@ -62,7 +62,7 @@ BenchResult time_one(const BenchCase& bench, const Recipe& recipe, const TimedCa
     result.detail = outcome.detail;
     return result;
   }
-  result.times = call->times();
+  result.times = outcome.times;
   for (const std::string& trespass : call->trespasses()) {
     result.status = Status::fail;
     result.detail = trespass;

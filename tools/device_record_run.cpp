@@ -11,6 +11,7 @@
 #include "tools/judgements.h"
 #include "tools/recorded_case.h"
 #include "tools/stopwatch.h"
+#include "tools/used_process.h"
 
 namespace mlacheck {
 
@@ -49,12 +50,13 @@ DeviceRecord record_one(const RecordRequest& request, const KernelLibrary& libra
 
 struct Replay {
   std::vector<CheckResult> failures;
+  bool after_others = false;  // made in a used process
   std::string error;
   std::int64_t rows = 0;
 };
 
-Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
-                  const KernelLibrary& library) {
+Replay replay_once(const RecordsCheck& check, const DeviceRecord& record,
+                   const KernelLibrary& library) {
   const Stopwatch stopwatch;
   const RecordRequest& request = record.request;
   RecordedCase c(request);
@@ -74,6 +76,7 @@ Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
     throw std::runtime_error(fmt::format("{} refuses it: {}", record.kernel, outcome.detail));
   Replay replay;
   replay.rows = std::ssize(rows);
+  replay.after_others = outcome.calls_before > 0;
   const auto add = [&](Status status, const std::string& detail) {
     replay.failures.push_back({fmt::format("{} on {}: {}", check.name,
                                            library.path().filename().string(), shown(request)),
@@ -94,6 +97,15 @@ Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
   for (const Finding& one : c.judge(*call, kernel))
     if (one.status > Status::mistrusted) add(one.status, to_string(one));
   return replay;
+}
+
+Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
+                  const KernelLibrary& library) {
+  Replay used = replay_once(check, record, library);
+  if (!used.after_others || !goes_wrong(used.failures) || library.hung()) return used;
+  Replay fresh = replay_once(check, record, library.afresh());
+  fresh.failures = told_apart(std::move(used.failures), std::move(fresh.failures));
+  return fresh;
 }
 
 }  // namespace
@@ -122,7 +134,7 @@ DeviceRecords record_requests(const std::vector<RecordRequest>& requests,
   for (const RecordRequest& request : requests) replayed_rows(request);
   DeviceRecords records{origin_of(library), std::vector<DeviceRecord>(requests.size())};
   std::string error;
-  // At once, because most of a call on a GPU is to start a process there.
+  // At once: on a GPU most of it is to start the processes there.
 #pragma omp parallel for schedule(dynamic)
   for (std::size_t i = 0; i < requests.size(); ++i) {
     bool go_on = true;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cuda/plugin/kernel_worker.h"
+#include "cuda/plugin/library_description.h"
 #include "fixtures/case.h"
 #include "reference/operators/map_slots.h"
 #include "reference/operators/top_k.h"
@@ -20,8 +21,9 @@ using ::testing::IsEmpty;
 // ---- From a problem through a worker and back ----
 
 void run(const KernelCall& call, const char* kernel) {
-  const CallOutcome outcome = run_in_worker(
-      call, {MLACHECK_REFERENCE_LIBRARY, kernel, MLACHECK_PROGRAM, std::chrono::seconds(60)});
+  static const KernelLibrary library =
+      describe_in_worker(service_by(MLACHECK_PROGRAM, MLACHECK_REFERENCE_LIBRARY));
+  const CallOutcome outcome = run_in_worker(call, library.target(kernel));
   ASSERT_EQ(outcome.kind, CallOutcome::Kind::done) << outcome.detail;
   EXPECT_THAT(call.trespasses(), IsEmpty());
 }

@@ -20,6 +20,7 @@
 #include "tools/kernel_contract.h"
 #include "tools/layer_kernels.h"
 #include "tools/stopwatch.h"
+#include "tools/used_process.h"
 
 namespace mlacheck {
 
@@ -84,6 +85,9 @@ class KernelCheck {
       check_scores(problem);
     return std::move(results_);
   }
+
+  // Whether any of its calls was made in a process that others had used.
+  bool after_others() const { return after_others_; }
 
  private:
   void check(const SparseAttentionRecipe& recipe) {
@@ -187,6 +191,7 @@ class KernelCheck {
   // with a name is one that the kernel promised: to refuse it is to break the promise.
   bool ends_well(const KernelCall& call, const std::string& stage) {
     const CallOutcome outcome = run_in_worker(call, target_);
+    after_others_ |= outcome.calls_before > calls_++;
     if (outcome.kind != CallOutcome::Kind::done) {
       if (outcome.kind == CallOutcome::Kind::refused && !stage.empty())
         add_result(stage, Status::fail, fmt::format("promised, but refused: {}", outcome.detail));
@@ -233,7 +238,20 @@ class KernelCheck {
   std::string repro_;
   Stopwatch watch_;
   std::vector<CheckResult> results_;
+  std::int64_t calls_ = 0;
+  bool after_others_ = false;
 };
+
+// One kernel's check, `check(KernelCheck&)`.
+template <class Check>
+std::vector<CheckResult> run_check(const KernelLibrary& library, const mlacheck_kernel& kernel,
+                                   const std::string& repro, Check check) {
+  KernelCheck used(library, kernel, repro);
+  std::vector<CheckResult> results = check(used);
+  if (!used.after_others() || !goes_wrong(results) || library.hung()) return results;
+  KernelCheck fresh(library.afresh(), kernel, repro);
+  return told_apart(std::move(results), check(fresh));
+}
 
 std::string_view asked_operator(const Recipe& recipe) {
   if (const auto* scores = std::get_if<IndexScoresRecipe>(&recipe))
@@ -257,7 +275,8 @@ CheckResult no_kernel(std::string_view asked, const KernelLibrary& library,
 std::vector<CheckResult> check_kernel(const Recipe& recipe, const KernelLibrary& library,
                                       const mlacheck_kernel& kernel) {
   if (!is_for(kernel.op, recipe)) return {};
-  return KernelCheck(library, kernel, repro_of(recipe, &library)).run_recipe(recipe);
+  return run_check(library, kernel, repro_of(recipe, &library),
+                   [&](KernelCheck& check) { return check.run_recipe(recipe); });
 }
 
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library) {
@@ -283,7 +302,9 @@ std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& p
   std::vector<CheckResult> results;
   for (const mlacheck_kernel* kernel : library.kernels()) {
     if (kernel->op != MLACHECK_SPARSE_ATTENTION) continue;
-    for (CheckResult& result : KernelCheck(library, *kernel, repro).run_attention(problem))
+    for (CheckResult& result : run_check(library, *kernel, repro, [&](KernelCheck& check) {
+           return check.run_attention(problem);
+         }))
       results.push_back(std::move(result));
   }
   if (results.empty()) results.push_back(no_kernel("sparse_attention", library, repro));
@@ -296,7 +317,9 @@ IndexKernelsCheck check_index_kernels(const IndexScoresProblem& problem, std::in
   for (const mlacheck_kernel* kernel : library.kernels()) {
     if (kernel->op != MLACHECK_INDEX_SCORES && kernel->op != MLACHECK_INDEX_SELECT) continue;
     std::vector<std::int32_t> selected;
-    for (CheckResult& result : KernelCheck(library, *kernel, repro).run_index(problem, k, selected))
+    for (CheckResult& result : run_check(library, *kernel, repro, [&](KernelCheck& one) {
+           return one.run_index(problem, k, selected);
+         }))
       check.results.push_back(std::move(result));
     if (check.selected.empty()) check.selected = std::move(selected);
   }
@@ -313,7 +336,11 @@ std::optional<CallOutcome> support_of(const KernelLibrary& library, const mlache
     call = make_call(problem_of(TopKCase(*top_k)));
   else
     call = index_call(kernel.op, IndexScoresCase(std::get<IndexScoresRecipe>(recipe)).problem);
-  return ask_in_worker(*call, library.target(kernel.name));
+  CallOutcome outcome = ask_in_worker(*call, library.target(kernel.name));
+  // Its own crash, or that of a call before it?
+  if (outcome.calls_before > 0 && outcome.kind == CallOutcome::Kind::crashed)
+    outcome = ask_in_worker(*call, library.afresh().target(kernel.name));
+  return outcome;
 }
 
 }  // namespace mlacheck

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cuda/plugin/kernel_library.h"
+#include "cuda/plugin/kernel_process_pool.h"
 
 namespace CLI {
 class App;

@@ -65,7 +65,7 @@ std::optional<std::filesystem::path> floors_library() {
 }
 
 KernelLibrary load_library(const std::filesystem::path& path, std::chrono::seconds timeout) {
-  return describe_in_worker(path, this_program(), timeout);
+  return describe_in_worker(service_by(this_program(), path, timeout));
 }
 
 std::filesystem::path golden_folder() {

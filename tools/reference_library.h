@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cuda/plugin/kernel_library.h"
+#include "cuda/plugin/kernel_process_pool.h"
 
 namespace mlacheck {
 

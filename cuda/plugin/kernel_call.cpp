@@ -96,11 +96,6 @@ KernelCall::KernelCall(const mlacheck_problem& problem, std::span<const Input> i
       std::ranges::fill(copy_of(output.tensor, call), poison_of(output.tensor));
 }
 
-std::string KernelCall::message() const {
-  const char* text = shared().message;
-  return {text, strnlen(text, sizeof(CallHeader::message))};
-}
-
 std::span<const std::byte> KernelCall::tensor(CallTensor tensor, std::int32_t call) const {
   const CallHeader::Piece& p = piece(tensor);
   return {block() + p.offset + static_cast<std::size_t>(call) * p.stride, p.bytes};
@@ -124,8 +119,7 @@ std::uint64_t KernelCall::hash_of_inputs(CallTensor name) const {
 
 std::vector<std::string> KernelCall::trespasses() const {
   std::vector<std::string> found;
-  if (!same(shared().problem, layout_.problem) || shared().calls != layout_.calls ||
-      !same(shared().pieces, layout_.pieces))
+  if (!same(*reinterpret_cast<const CallHeader*>(block()), layout_))
     found.push_back("changed the problem");
   for (std::size_t i = 0; i + 1 < parts_.size(); ++i) {
     if (memory_.is_blank(parts_[i].end, parts_[i + 1].begin)) continue;

@@ -9,7 +9,6 @@
 
 #include "cuda/include/mlacheck_kernel.h"
 #include "cuda/plugin/block_parts.h"
-#include "cuda/plugin/kernel_timing.h"
 #include "cuda/plugin/shared_memory.h"
 
 namespace mlacheck {
@@ -64,24 +63,18 @@ struct CallSeries {
 // What an output holds before the kernel writes it.
 std::byte poison_of(CallTensor tensor);
 
-// How far a call came; written by the process that makes it. Pending: nobody has taken it.
-enum class CallStatus : std::int32_t { pending, started, done, refused, failed };
-
-// What stands at the start of the shared block.
+// What stands at the start of the shared block (PROTOCOL.md).
 struct CallHeader {
   struct Piece {
     std::uint64_t offset;  // from the start of the block; 0: the call has no such tensor
     std::uint64_t bytes;
     std::uint64_t stride;  // to that of the next call; 0 where they share it
   };
-  mlacheck_problem problem;
-  std::int32_t calls;   // that the tensors are for
+  std::int32_t calls;  // that the tensors are for
+  std::uint32_t reserved;
   std::uint64_t bytes;  // of the block
   Piece pieces[kCallTensors];
-  CallStatus status;
-  double seconds;     // of `run` alone
-  KernelTimes times;  // where the calls were to be timed
-  char message[512];  // why it was refused or failed
+  mlacheck_problem problem;  // last: fields are appended to it
 };
 
 // One call of a kernel, laid out in shared memory so that another process can make it:
@@ -113,11 +106,6 @@ class KernelCall {
 
   int file_descriptor() const { return memory_.file_descriptor(); }
   const mlacheck_problem& problem() const { return layout_.problem; }
-  // What the other process says of its call. Nothing in it can be trusted but for showing it.
-  CallStatus status() const { return shared().status; }
-  double seconds() const { return shared().seconds; }
-  KernelTimes times() const { return shared().times; }
-  std::string message() const;
   std::int32_t calls() const { return layout_.calls; }
   std::span<const std::byte> tensor(CallTensor tensor, std::int32_t call = 0) const;
 
@@ -127,7 +115,6 @@ class KernelCall {
 
  private:
   std::byte* block() const { return memory_.bytes().data(); }
-  const CallHeader& shared() const { return *reinterpret_cast<const CallHeader*>(block()); }
   const CallHeader::Piece& piece(CallTensor tensor) const {
     return layout_.pieces[static_cast<std::size_t>(tensor)];
   }

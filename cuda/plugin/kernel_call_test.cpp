@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cuda/plugin/library_description.h"
+
 namespace mlacheck {
 namespace {
 
@@ -147,6 +149,16 @@ TEST(KernelCall, SeesWhatIsWrittenOnPagesFarApartAndBetweenThem) {
   const FarPages past;
   past.at(2 * FarPages::kStride + 64) ^= std::byte{1};
   EXPECT_THAT(past.call->trespasses(), ElementsAre("wrote past the end of cache"));
+}
+
+// As PROTOCOL.md has it.
+TEST(KernelCall, LaysOutItsHeaderAsOtherLanguagesReadIt) {
+  EXPECT_EQ(offsetof(CallHeader, bytes), 8u);
+  EXPECT_EQ(offsetof(CallHeader, pieces), 16u);
+  EXPECT_EQ(offsetof(CallHeader, problem), 448u);
+  EXPECT_EQ(offsetof(LibraryDescription, kernels), 520u);
+  EXPECT_EQ(sizeof(LibraryDescription::Kernel), 1792u);
+  EXPECT_EQ(offsetof(LibraryDescription::Kernel, name), 512u);
 }
 
 TEST(KernelCall, RefusesRowsThatCannotBeDivided) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cuda/plugin/kernel_declaration.h"
+#include "cuda/plugin/kernel_process_pool.h"
 
 namespace mlacheck {
 
@@ -79,16 +80,18 @@ KernelLibrary KernelLibrary::open(const std::filesystem::path& path) {
 
 KernelLibrary KernelLibrary::described(const std::filesystem::path& path,
                                        std::shared_ptr<const mlacheck_library> library,
-                                       KernelTarget calls) {
+                                       std::shared_ptr<KernelProcessPool> calls) {
   check_library(path, *library);
   return {path, std::move(library), std::move(calls)};
 }
 
 KernelTarget KernelLibrary::target(std::string_view kernel) const {
-  KernelTarget target = calls_;
-  target.kernel = kernel;
-  return target;
+  return {calls_, std::string(kernel)};
 }
+
+KernelLibrary KernelLibrary::afresh() const { return {path_, library_, calls_->afresh()}; }
+
+bool KernelLibrary::hung() const { return calls_->hung(); }
 
 const mlacheck_kernel& KernelLibrary::kernel(std::string_view name) const {
   std::string known;

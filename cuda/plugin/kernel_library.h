@@ -28,7 +28,7 @@ class KernelLibrary {
   // like open.
   static KernelLibrary described(const std::filesystem::path& path,
                                  std::shared_ptr<const mlacheck_library> library,
-                                 KernelTarget calls);
+                                 std::shared_ptr<KernelProcessPool> calls);
 
   std::string_view name() const { return library_->name; }
   std::string_view version() const { return library_->version; }
@@ -41,15 +41,19 @@ class KernelLibrary {
   const mlacheck_kernel& kernel(std::string_view name) const;
   // Of a described library: how to call that kernel.
   KernelTarget target(std::string_view kernel) const;
+  // The same library, whose calls are made in processes of their own.
+  KernelLibrary afresh() const;
+  // Whether a call of one of its kernels has hung: there is no other after it.
+  bool hung() const;
 
  private:
   KernelLibrary(std::filesystem::path path, std::shared_ptr<const mlacheck_library> library,
-                KernelTarget calls)
+                std::shared_ptr<KernelProcessPool> calls)
       : path_(std::move(path)), library_(std::move(library)), calls_(std::move(calls)) {}
 
   std::filesystem::path path_;
   std::shared_ptr<const mlacheck_library> library_;
-  KernelTarget calls_;
+  std::shared_ptr<KernelProcessPool> calls_;
 };
 
 // Field's name of an operator: "sparse_attention", ...; "?" for a value that the ABI does not have.

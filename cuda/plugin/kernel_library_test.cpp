@@ -15,7 +15,7 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 KernelLibrary describe(const std::string& path) {
-  return describe_in_worker(path, "/proc/self/exe", kKernelTimeout, seconds(2));
+  return describe_in_worker(service_by("/proc/self/exe", path, kKernelTimeout, seconds(2)));
 }
 
 std::string refusal(const std::string& path) {
@@ -72,8 +72,9 @@ TEST(KernelLibrary, IsDescribedAsItIs) {
 }
 
 TEST(KernelLibrary, IsNoneWithoutAProgramToDescribeIt) {
-  EXPECT_THROW(describe_in_worker(LYING_KERNELS, "/nowhere/mlacheck"), std::system_error);
-  EXPECT_THROW(describe_in_worker(LYING_KERNELS, "/bin/false"), std::runtime_error);
+  EXPECT_THROW(describe_in_worker(service_by("/nowhere/mlacheck", LYING_KERNELS)),
+               std::system_error);
+  EXPECT_THROW(describe_in_worker(service_by("/bin/false", LYING_KERNELS)), std::runtime_error);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 
+#include "cuda/plugin/kernel_worker_testing.h"
 #include "cuda/plugin/library_description.h"
 
 namespace mlacheck {
@@ -18,30 +19,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Kind = CallOutcome::Kind;
 
-constexpr std::array<std::int32_t, 8> kPositions = {3, 1, 4, 1, 5, 9, 2, 6};
-
-mlacheck_problem map_slots_problem() {
-  mlacheck_problem problem = {};
-  problem.struct_size = sizeof(problem);
-  problem.op = MLACHECK_MAP_SLOTS;
-  problem.u.map_slots = {8, 1, 64};
-  return problem;
-}
-
-KernelCall make_call() {
-  const std::array inputs = {
-      KernelCall::Input{CallTensor::positions, std::as_bytes(std::span(kPositions))}};
-  const std::array outputs = {KernelCall::Output{CallTensor::slots, sizeof(kPositions)}};
-  return KernelCall(map_slots_problem(), inputs, outputs);
-}
+using testing::make_call;
+using testing::pool;
+using testing::slots;
 
 CallOutcome run(const KernelCall& call, const char* kernel) {
-  return run_in_worker(call, {LYING_KERNELS, kernel, "/proc/self/exe", seconds(2)});
-}
-
-std::span<const std::int32_t> slots(const KernelCall& call) {
-  const std::span<const std::byte> bytes = call.tensor(CallTensor::slots);
-  return {reinterpret_cast<const std::int32_t*>(bytes.data()), bytes.size() / 4};
+  return run_in_worker(call, {pool(LYING_KERNELS), kernel});
 }
 
 TEST(KernelWorker, ReturnsWhatAnHonestKernelWrote) {
@@ -89,7 +72,7 @@ TEST(KernelWorker, PassesOnTheReasonOfARefusalAndOfAFailure) {
 
 TEST(KernelWorker, AsksForSupportWithoutARun) {
   const auto ask = [](const KernelCall& call, const char* kernel) {
-    return ask_in_worker(call, {LYING_KERNELS, kernel, "/proc/self/exe", seconds(2)});
+    return ask_in_worker(call, {pool(LYING_KERNELS), kernel});
   };
   const KernelCall call = make_call();
   EXPECT_EQ(ask(call, "honest").kind, Kind::done);
@@ -130,11 +113,11 @@ TEST(KernelWorker, SeesThatTheProblemWasChanged) {
   EXPECT_THAT(call.trespasses(), ElementsAre("changed the problem"));
 }
 
-TEST(KernelWorker, BelievesNoStatusThatItsWorkerDidNotEndWith) {
+TEST(KernelWorker, BelievesNoAnswerThatItDidNotAskFor) {
   const KernelCall call = make_call();
   const CallOutcome outcome = run(call, "forges");
   EXPECT_EQ(outcome.kind, Kind::crashed);
-  EXPECT_THAT(outcome.detail, HasSubstr("exit status 0 in the middle of a call"));
+  EXPECT_EQ(outcome.detail, "a broken answer: '77 done 0'");
 }
 
 // A page that is gone would end this process.
@@ -153,16 +136,15 @@ TEST(KernelWorker, ShowsWhatAKernelPrints) {
 
 TEST(KernelWorker, TakesTheAnswerOfALibraryWithABadDestructor) {
   const KernelCall call = make_call();
-  const CallOutcome outcome =
-      run_in_worker(call, {LYING_ENDS_BADLY, "honest", "/proc/self/exe", seconds(2)});
+  const CallOutcome outcome = run_in_worker(call, {pool(LYING_ENDS_BADLY), "honest"});
   EXPECT_EQ(outcome.kind, Kind::done) << outcome.detail;
-  const CallOutcome none =
-      run_in_worker(call, {LYING_ENDS_BADLY, "nobody", "/proc/self/exe", seconds(2)});
+  const CallOutcome none = run_in_worker(call, {pool(LYING_ENDS_BADLY), "nobody"});
   EXPECT_EQ(none.kind, Kind::failed) << none.detail;
 }
 
 TEST(KernelWorker, CallsALibraryNoMoreAfterItHung) {
-  const KernelLibrary library = describe_in_worker(LYING_KERNELS, "/proc/self/exe", seconds(1));
+  const KernelLibrary library =
+      describe_in_worker(service_by("/proc/self/exe", LYING_KERNELS, seconds(1)));
   const KernelCall call = make_call();
   EXPECT_EQ(run_in_worker(call, library.target("honest")).kind, Kind::done);
   const CallOutcome hung = run_in_worker(call, library.target("hangs"));
@@ -178,7 +160,9 @@ TEST(KernelWorker, CallsALibraryNoMoreAfterItHung) {
 std::string error_of(const char* worker_program) {
   const KernelCall call = make_call();
   try {
-    run_in_worker(call, {LYING_KERNELS, "honest", worker_program, seconds(2)});
+    const auto processes =
+        std::make_shared<KernelProcessPool>(service_by(worker_program, LYING_KERNELS));
+    run_in_worker(call, {processes, "honest"});
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -201,17 +185,3 @@ TEST(KernelWorker, NamesAKernelThatIsNotThere) {
 
 }  // namespace
 }  // namespace mlacheck
-
-// The test is its own worker program: worker -- TASK DESCRIPTOR LIBRARY [KERNEL].
-int main(int argc, char** argv) {
-  if (argc >= 6 && std::string(argv[1]) == "worker") {
-    const std::string task = argv[3];
-    const int descriptor = std::stoi(argv[4]);
-    if (task == "describe") return mlacheck::serve_description(descriptor, argv[5]);
-    return mlacheck::serve_call(
-        descriptor, argv[5], argv[6],
-        task == "run" ? mlacheck::WorkerTask::run : mlacheck::WorkerTask::supports);
-  }
-  ::testing::InitGoogleMock(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -1,6 +1,7 @@
 // A library of kernels that misbehave, each in one way; and, of one kernel, libraries that lie about
 // themselves: LYING_LIBRARY picks the lie.
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,11 +12,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 
 #include "cuda/include/mlacheck_kernel.h"
-#include "cuda/plugin/kernel_call.h"
 
 namespace {
 
@@ -117,12 +118,67 @@ int alters(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::u
   return honest(p, t, w, n, s, why, why_size);
 }
 
-// Says itself how the call went. The problem stands at the header's start.
-int forges(const mlacheck_problem* p, const mlacheck_tensors*, void*, std::uint64_t, void*, char*,
+// Writes into whatever socket there is.
+void babble(const char* text) {
+  for (int descriptor = 3; descriptor < 64; ++descriptor)
+    static_cast<void>(send(descriptor, text, std::strlen(text), MSG_NOSIGNAL));
+}
+
+// Says itself how the call went.
+int forges(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*, char*,
            std::size_t) {
-  auto* header = reinterpret_cast<mlacheck::CallHeader*>(const_cast<mlacheck_problem*>(p));
-  header->status = mlacheck::CallStatus::refused;
+  babble("77 done 0");
   std::_Exit(0);
+}
+
+int babbles_later(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n,
+                  void* s, char* why, std::size_t why_size) {
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    babble("still here\n");
+  }).detach();
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+int crashes_later(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n,
+                  void* s, char* why, std::size_t why_size) {
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::raise(SIGABRT);
+  }).detach();
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+bool spoilt = false;
+
+// Is right itself, at the cost of those that come after it.
+int spoils(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n, void* s,
+           char* why, std::size_t why_size) {
+  spoilt = true;
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+int crashes_when_spoilt(const mlacheck_problem* p, const mlacheck_tensors* t, void* w,
+                        std::uint64_t n, void* s, char* why, std::size_t why_size) {
+  if (spoilt) return std::raise(SIGABRT);
+  return honest(p, t, w, n, s, why, why_size);
+}
+
+// The child keeps what its parent had open.
+int forks_and_crashes(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t,
+                      void*, char*, std::size_t) {
+  leave_child(t);
+  return std::raise(SIGABRT);
+}
+
+// Who it is, and how many files it has open.
+int tells(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t, void*, char*,
+          std::size_t) {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  t->slots[0] = getpid();
+  t->slots[1] = static_cast<std::int32_t>(std::distance(begin(files), end(files)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(t->positions[0]));
+  return 0;
 }
 
 int fails(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*, char* why,
@@ -197,6 +253,12 @@ constexpr std::array kKernels = {
     kernel("prints", prints),
     kernel("alters", alters),
     kernel("forges", forges),
+    kernel("babbles_later", babbles_later),
+    kernel("crashes_later", crashes_later),
+    kernel("spoils", spoils),
+    kernel("crashes_when_spoilt", crashes_when_spoilt),
+    kernel("forks_and_crashes", forks_and_crashes),
+    kernel("tells", tells),
 };
 
 constexpr auto kList = [] {

@@ -2,90 +2,57 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
-#include <thread>
 #include <vector>
+
+#include "cuda/plugin/lasting_thread.h"
+#include "cuda/plugin/worker_socket.h"
 
 namespace mlacheck {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
-constexpr int kAnswered = 64;  // exit status of an answer of 0: none that programs use
-
-// The groups that are running, for the signal handler; 0: free. A worker that finds no room here
-// still ends with this process.
-std::array<std::atomic<pid_t>, 64> running_groups = {};
-static_assert(std::atomic<pid_t>::is_always_lock_free);
-
-void end_all_workers(int signal) {
-  for (const std::atomic<pid_t>& group : running_groups)
-    if (const pid_t leader = group.load(); leader != 0) kill(-leader, SIGKILL);
-  // Then what the signal does by itself.
-  ::signal(signal, SIG_DFL);
-  raise(signal);
-}
-
-// What ends this process from outside ends its workers' groups first. What is ignored, as under
-// nohup, stays so.
-void handle_signals_once() {
-  static const bool done = [] {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-      struct sigaction action = {};
-      if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
-      action.sa_handler = end_all_workers;
-      sigaction(signal, &action, nullptr);
-    }
-    return true;
-  }();
-  static_cast<void>(done);
-}
-
-// Holds a place among running_groups.
-class RunningGroup {
- public:
-  explicit RunningGroup(pid_t leader) {
-    for (std::atomic<pid_t>& group : running_groups) {
-      pid_t free = 0;
-      if (!group.compare_exchange_strong(free, leader)) continue;
-      place_ = &group;
-      return;
-    }
-  }
-  ~RunningGroup() {
-    if (place_ != nullptr) place_->store(0);
-  }
-  RunningGroup(const RunningGroup&) = delete;
-  RunningGroup& operator=(const RunningGroup&) = delete;
-
- private:
-  std::atomic<pid_t>* place_ = nullptr;
-};
+// How long an end may go unseen where what a kernel forked still holds the socket.
+constexpr milliseconds kLook{20};
+// How long a process that has closed its socket has to end.
+constexpr std::chrono::seconds kLastWords{1};
 
 // In the child, where only what is safe in a signal handler may be called.
-[[noreturn]] void become(const char* const* arguments, int file_descriptor, pid_t parent,
-                         int report) {
+[[noreturn]] void become(const char* const* arguments, const char* const* environment, int socket,
+                         pid_t parent, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);   // it ended before it could be waited for
-  fcntl(file_descriptor, F_SETFD, 0);  // survives the exec of this child alone
+  fcntl(socket, F_SETFD, 0);           // survives the exec of this child alone
   dup2(STDERR_FILENO, STDOUT_FILENO);  // what a kernel prints is no part of the report
-  execv(arguments[0], const_cast<char* const*>(arguments));
+  execvpe(arguments[0], const_cast<char* const*>(arguments), const_cast<char* const*>(environment));
   const int error = errno;
   const ssize_t written = write(report, &error, sizeof(error));
   _exit(written == sizeof(error) ? 127 : 126);
+}
+
+// This process's. Threads of OpenMP that wait are not to hold the cores meanwhile: this process needs
+// them between the calls.
+std::vector<const char*> environment_of_worker() {
+  std::vector<const char*> variables;
+  if (getenv("OMP_WAIT_POLICY") == nullptr) variables.push_back("OMP_WAIT_POLICY=passive");
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  variables.push_back(nullptr);
+  return variables;
 }
 
 int wait_for(pid_t child) {
@@ -94,21 +61,6 @@ int wait_for(pid_t child) {
     if (errno != EINTR)
       throw std::system_error(errno, std::generic_category(), "waiting for a kernel worker");
   return status;
-}
-
-// Whether the child has ended by then. It stays to be waited for, so that its number is not reused.
-bool ends_before(pid_t child, Clock::time_point deadline) {
-  auto pause = std::chrono::microseconds(200);
-  while (true) {
-    siginfo_t info = {};
-    const int result = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT);
-    if (result != 0 && errno != EINTR)
-      throw std::system_error(errno, std::generic_category(), "waiting for a kernel worker");
-    if (result == 0 && info.si_pid == child) return true;
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(20'000));
-  }
 }
 
 // The number of the error that a child's exec met; 0 when it went well.
@@ -121,62 +73,110 @@ int exec_error(int report) {
   return got == sizeof(error) ? error : 0;
 }
 
-}  // namespace
-
-bool WorkerEnd::answered(int answer) const {
-  return !timed_out && WIFEXITED(status) && WEXITSTATUS(status) == kAnswered + answer;
-}
-
-bool WorkerEnd::killed() const { return WIFSIGNALED(status); }
-
-std::string WorkerEnd::words() const {
-  if (!killed()) return fmt::format("ended with exit status {}", WEXITSTATUS(status));
+std::string words(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("ended with exit status {}", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
   return fmt::format("killed by signal {} ({})", signal, strsignal(signal));
 }
 
-WorkerEnd run_worker(const std::filesystem::path& program, std::span<const std::string> arguments,
-                     int file_descriptor, std::chrono::seconds timeout) {
-  const std::string name = program.string();
-  std::vector<const char*> argv = {name.c_str(), "worker", "--"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  argv.push_back(nullptr);
-  handle_signals_once();
+}  // namespace
 
-  std::array<int, 2> report = {};  // closed by an exec that goes well
-  if (pipe2(report.data(), O_CLOEXEC) != 0)
-    throw std::system_error(errno, std::generic_category(), "a pipe to a kernel worker");
+WorkerProcess::WorkerProcess(std::span<const std::string> command) {
+  std::array<int, 2> sockets = {}, report = {};  // the report is closed by an exec that goes well
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) != 0)
+    throw std::system_error(errno, std::generic_category(), "a socket to a kernel worker");
+  socket_ = sockets[0];
+  if (pipe2(report.data(), O_CLOEXEC) != 0) {
+    const int error = errno;
+    close(sockets[0]);
+    close(sockets[1]);
+    throw std::system_error(error, std::generic_category(), "a pipe to a kernel worker");
+  }
+  const std::string number = std::to_string(sockets[1]);
+  std::vector<const char*> argv;
+  for (const std::string& argument : command) argv.push_back(argument.c_str());
+  argv.insert(argv.end(), {number.c_str(), nullptr});
+  const std::vector<const char*> environment = environment_of_worker();
   const pid_t parent = getpid();
-  const pid_t child = fork();
-  if (child == 0) become(argv.data(), file_descriptor, parent, report[1]);
-  const int fork_error = errno;
+  int error = 0;
+  // A child is killed when the thread that forked it ends, not only with its process.
+  on_lasting_thread([&] {
+    child_ = fork();
+    if (child_ == 0) become(argv.data(), environment.data(), sockets[1], parent, report[1]);
+    error = errno;
+  });
+  close(sockets[1]);
   close(report[1]);
-  if (child < 0) {
-    close(report[0]);
-    throw std::system_error(fork_error, std::generic_category(), "fork of a kernel worker");
+  if (child_ > 0) {
+    setpgid(child_, child_);  // whoever of the two is first
+    group_.emplace(child_);
+    error = exec_error(report[0]);
+    if (error != 0) end();
   }
-  setpgid(child, child);  // whoever of the two is first
-  WorkerEnd end;
-  {
-    const RunningGroup group(child);
-    const int error = exec_error(report[0]);
-    close(report[0]);
-    if (error != 0) {
-      wait_for(child);
-      throw std::system_error(error, std::generic_category(),
-                              fmt::format("cannot start the worker program {}", name));
-    }
-    end.timed_out = !ends_before(child, Clock::now() + timeout);
-    kill(-child, SIGKILL);
-    kill(child, SIGKILL);  // where it could make no group
-  }
-  end.status = wait_for(child);
-  return end;
+  close(report[0]);
+  if (error == 0) return;
+  close(socket_);
+  throw std::system_error(error, std::generic_category(),
+                          fmt::format("cannot start the worker program {}", command[0]));
 }
 
-void end_worker(int answer) {
-  std::fflush(nullptr);
-  _exit(kAnswered + answer);
+WorkerProcess::~WorkerProcess() {
+  if (child_ > 0) end();
+  close(socket_);
+}
+
+bool WorkerProcess::send(std::string_view text, int file_descriptor) {
+  return child_ > 0 && send_packet(socket_, text, file_descriptor);
+}
+
+WorkerProcess::Reply WorkerProcess::receive(Clock::time_point deadline) {
+  while (child_ > 0) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    if (left <= milliseconds(0)) {
+      end();
+      return {Reply::Kind::timed_out, "", true};
+    }
+    pollfd file = {socket_, POLLIN, 0};
+    poll(&file, 1, static_cast<int>(std::min(left, kLook).count()));
+    if (std::optional<Reply> reply = poll_reply()) return *reply;
+  }
+  return {Reply::Kind::ended, "has ended", false};
+}
+
+std::optional<WorkerProcess::Reply> WorkerProcess::unasked() {
+  if (child_ <= 0) return Reply{Reply::Kind::ended, "has ended", false};
+  return poll_reply();
+}
+
+std::optional<WorkerProcess::Reply> WorkerProcess::poll_reply() {
+  // First whether it has ended: an answer that it has left behind comes before its end.
+  const bool ended = has_ended();
+  const std::optional<std::string> packet = receive_packet(socket_, false);
+  if (packet && !packet->empty()) return Reply{Reply::Kind::answer, *packet, false};
+  if (ended) return end();
+  if (!packet) return std::nullopt;
+  // It has closed its socket, which is what happens first when it ends.
+  for (const auto deadline = Clock::now() + kLastWords; Clock::now() < deadline && !has_ended();)
+    poll(nullptr, 0, 1);
+  if (has_ended()) return end();
+  end();
+  return Reply{Reply::Kind::ended, "closed its socket", true};
+}
+
+// It stays to be waited for, so that its number is not reused.
+bool WorkerProcess::has_ended() const {
+  siginfo_t info = {};
+  const int flags = WEXITED | WNOHANG | WNOWAIT;
+  return waitid(P_PID, static_cast<id_t>(child_), &info, flags) == 0 && info.si_pid == child_;
+}
+
+WorkerProcess::Reply WorkerProcess::end() {
+  kill(-child_, SIGKILL);
+  kill(child_, SIGKILL);  // where it could make no group
+  group_.reset();
+  const int status = wait_for(child_);
+  child_ = 0;
+  return {Reply::Kind::ended, words(status), WIFSIGNALED(status)};
 }
 
 void open_standard_streams() {

@@ -1,34 +1,53 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
-#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "cuda/plugin/process_groups.h"
 
 namespace mlacheck {
 
-// How a worker process ended.
-struct WorkerEnd {
-  bool timed_out = false;
-  int status = 0;  // waitpid's
+// A process that answers packets (worker_socket.h). What it prints goes to stderr. It leads a
+// process group that is killed with it, whatever a kernel forked; and it does not outlive this
+// process, however that ends.
+class WorkerProcess {
+ public:
+  using Clock = std::chrono::steady_clock;
 
-  // By end_worker with this answer: a kernel that leaves by itself is none.
-  bool answered(int answer) const;
-  bool killed() const;
-  // "killed by signal 6 (Aborted)", "ended with exit status 0"
-  std::string words() const;
+  struct Reply {
+    enum class Kind { answer, ended, timed_out };
+    Kind kind = Kind::ended;
+    std::string text;  // the answer, or how it ended: "killed by signal 6 (Aborted)"
+    bool killed = false;
+  };
+
+  // Starts the command, a program by its path or on the PATH, with the number of its socket as one
+  // more argument. Throws std::system_error, naming the program, when it cannot be started.
+  explicit WorkerProcess(std::span<const std::string> command);
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  // False when it takes nothing in: `receive` says why.
+  bool send(std::string_view text, int file_descriptor);
+  Reply receive(Clock::time_point deadline);
+  // Something that nobody asked for, or its end; nothing while it waits for a request as it should.
+  std::optional<Reply> unasked();
+
+ private:
+  bool has_ended() const;
+  Reply end();
+  std::optional<Reply> poll_reply();
+
+  int socket_ = -1;
+  pid_t child_ = 0;  // 0: ended and waited for
+  std::optional<RunningGroup> group_;
 };
-
-// Runs `program worker -- ARGUMENTS`. The worker inherits the file descriptor; what it prints goes
-// to stderr. It is the leader of a process group that is killed when it ends or when the time is
-// up, with whatever a kernel forked; and it does not outlive this process, however that ends.
-// Throws std::system_error, naming the program, when it cannot be started.
-WorkerEnd run_worker(const std::filesystem::path& program, std::span<const std::string> arguments,
-                     int file_descriptor, std::chrono::seconds timeout);
-
-// The end of a worker: flushes what a kernel printed, and runs no destructor or exit handler of
-// its library, which are no business of an answer that is there.
-[[noreturn]] void end_worker(int answer);
 
 // /dev/null for those of stdin, stdout and stderr that are closed, so that no other file becomes
 // one of them.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,31 +14,22 @@
 #include <string>
 #include <thread>
 
-#include "cuda/plugin/kernel_worker.h"
+#include "cuda/plugin/kernel_server.h"
+#include "cuda/plugin/kernel_worker_testing.h"
 
 namespace mlacheck {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
-// A call in which lying kernels write down their process and the child that they leave behind.
-KernelCall make_call() {
-  mlacheck_problem problem = {};
-  problem.struct_size = sizeof(problem);
-  problem.op = MLACHECK_MAP_SLOTS;
-  problem.u.map_slots = {8, 1, 64};
-  static constexpr std::array<std::int32_t, 8> kPositions = {};
-  const std::array inputs = {
-      KernelCall::Input{CallTensor::positions, std::as_bytes(std::span(kPositions))}};
-  const std::array outputs = {KernelCall::Output{CallTensor::slots, sizeof(kPositions)}};
-  return KernelCall(problem, inputs, outputs);
+using testing::make_call;
+using testing::pool;
+
+CallOutcome run(const KernelCall& call, const char* kernel, int timeout) {
+  return run_in_worker(call, {pool(LYING_KERNELS, timeout), kernel});
 }
 
-CallOutcome run(const KernelCall& call, const char* kernel, seconds timeout) {
-  return run_in_worker(call, {LYING_KERNELS, kernel, "/proc/self/exe", timeout});
-}
-
+// Lying kernels write down their process and the child that they leave behind.
 pid_t process(const KernelCall& call, std::size_t i) {
   return reinterpret_cast<const volatile std::int32_t*>(call.tensor(CallTensor::slots).data())[i];
 }
@@ -60,47 +52,74 @@ bool soon(Condition condition) {
   return false;
 }
 
-bool have_ended(const KernelCall& call) {
-  return soon([&] { return !runs(process(call, 0)) && !runs(process(call, 1)); });
+bool have_ended(const std::array<pid_t, 2>& processes) {
+  return soon([&] { return !runs(processes[0]) && !runs(processes[1]); });
 }
 
 TEST(WorkerProcess, LeavesNothingBehind) {
   const KernelCall done = make_call();
-  EXPECT_EQ(run(done, "forks", seconds(10)).kind, CallOutcome::Kind::done);
+  EXPECT_EQ(run(done, "forks", 10).kind, CallOutcome::Kind::done);
   EXPECT_GT(process(done, 1), 0);
-  EXPECT_TRUE(have_ended(done));
+  EXPECT_TRUE(have_ended({process(done, 0), process(done, 1)}));
 
   const KernelCall hung = make_call();
-  EXPECT_EQ(run(hung, "forks_and_hangs", seconds(1)).kind, CallOutcome::Kind::timed_out);
+  EXPECT_EQ(run(hung, "forks_and_hangs", 1).kind, CallOutcome::Kind::timed_out);
   EXPECT_GT(process(hung, 1), 0);
-  EXPECT_TRUE(have_ended(hung));
+  EXPECT_TRUE(have_ended({process(hung, 0), process(hung, 1)}));
 }
 
-// Sends the signal to a process that waits for a kernel that hangs; how that process ended.
-int status_after(int signal, const KernelCall& call) {
-  const pid_t waiting = fork();
-  if (waiting == 0) {
-    run(call, "forks_and_hangs", seconds(60));
-    _exit(0);
+// Another process that waits for a kernel that hangs (the program's `hold`, below).
+struct Holder {
+  pid_t process = 0;
+  std::array<pid_t, 2> kernel = {};  // and the child that it left
+};
+
+Holder hold() {
+  std::array<int, 2> pipes = {};
+  EXPECT_EQ(pipe(pipes.data()), 0);
+  Holder holder;
+  holder.process = fork();
+  if (holder.process == 0) {
+    const std::string number = std::to_string(pipes[1]);
+    execl("/proc/self/exe", "holder", "hold", number.c_str(), nullptr);
+    _exit(126);
   }
-  EXPECT_TRUE(soon([&] { return process(call, 0) > 0; }));
-  EXPECT_TRUE(runs(process(call, 0)));
-  kill(waiting, signal);
-  int status = 0;
-  waitpid(waiting, &status, 0);
-  return status;
+  close(pipes[1]);
+  EXPECT_EQ(read(pipes[0], holder.kernel.data(), sizeof(holder.kernel)),
+            static_cast<ssize_t>(sizeof(holder.kernel)));
+  close(pipes[0]);
+  EXPECT_TRUE(runs(holder.kernel[0]));
+  return holder;
 }
 
 TEST(WorkerProcess, EndsWithTheProcessThatWaitsForIt) {
-  const KernelCall interrupted = make_call();
-  const int status = status_after(SIGTERM, interrupted);
+  const Holder interrupted = hold();
+  kill(interrupted.process, SIGTERM);
+  int status = 0;
+  waitpid(interrupted.process, &status, 0);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
-  EXPECT_TRUE(have_ended(interrupted));
+  EXPECT_TRUE(have_ended(interrupted.kernel));
 
-  const KernelCall killed = make_call();
-  status_after(SIGKILL, killed);
-  EXPECT_TRUE(soon([&] { return !runs(process(killed, 0)); }));
-  kill(process(killed, 1), SIGKILL);  // nobody was left to do so
+  const Holder killed = hold();
+  kill(killed.process, SIGKILL);
+  waitpid(killed.process, &status, 0);
+  EXPECT_TRUE(soon([&] { return !runs(killed.kernel[0]); }));
+  kill(killed.kernel[1], SIGKILL);  // nobody was left to do so
+}
+
+// Nor does it end before, with the thread that asked for it.
+TEST(WorkerProcess, OutlivesTheThreadThatStartsIt) {
+  const auto processes = pool(LYING_KERNELS);
+  const auto who = [&] {
+    const KernelCall call = make_call({});
+    run_in_worker(call, {processes, "tells"});
+    return process(call, 0);
+  };
+  pid_t first = 0;
+  std::thread([&] { first = who(); }).join();
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_TRUE(runs(first));
+  EXPECT_EQ(who(), first);
 }
 
 TEST(WorkerProcess, NoOtherFileBecomesAStandardStream) {
@@ -118,4 +137,24 @@ TEST(WorkerProcess, NoOtherFileBecomesAStandardStream) {
 }
 
 }  // namespace
+
+// Waits for a kernel that hangs; writes down its process and the child that it left.
+[[noreturn]] void hold_kernel(int file_descriptor) {
+  const KernelCall call = make_call();
+  std::thread([&] { run(call, "forks_and_hangs", 60); }).detach();
+  if (!soon([&] { return process(call, 0) > 0; })) _exit(1);
+  const std::array<pid_t, 2> processes = {process(call, 0), process(call, 1)};
+  if (write(file_descriptor, processes.data(), sizeof(processes)) != sizeof(processes)) _exit(1);
+  while (true) pause();
+}
+
 }  // namespace mlacheck
+
+// The test is its own worker program, and another one that waits for a kernel.
+int main(int argc, char** argv) {
+  if (argc == 5 && std::string(argv[1]) == "worker")
+    mlacheck::serve_kernels(std::stoi(argv[4]), argv[3]);
+  if (argc == 3 && std::string(argv[1]) == "hold") mlacheck::hold_kernel(std::stoi(argv[2]));
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

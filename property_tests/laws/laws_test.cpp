@@ -14,7 +14,8 @@ const KernelLibrary& library(const char* path) {
   static std::map<std::string, KernelLibrary> libraries;
   const auto found = libraries.find(path);
   if (found != libraries.end()) return found->second;
-  return libraries.emplace(path, describe_in_worker(path, MLACHECK_PROGRAM)).first->second;
+  return libraries.emplace(path, describe_in_worker(service_by(MLACHECK_PROGRAM, path)))
+      .first->second;
 }
 
 std::string text_of(const std::vector<CheckResult>& results) {

@@ -10,7 +10,7 @@ namespace mlacheck {
 namespace {
 
 TEST(ShrinkFault, AWrongKeyAmong2048IsFoundInOneLaunchAndLeftAlone) {
-  const KernelLibrary library = describe_in_worker(LAWLESS_KERNELS, MLACHECK_PROGRAM);
+  const KernelLibrary library = describe_in_worker(service_by(MLACHECK_PROGRAM, LAWLESS_KERNELS));
   const mlacheck_kernel& kernel = library.kernel("misreads_entry_1234");
   const Recipe census =
       parse_recipe("mlacheck1 op=sparse_attention t=2 h=8 k=2048 n=4096 fill=census seed=5");

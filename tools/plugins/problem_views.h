@@ -92,8 +92,8 @@ struct AttentionView {
 
 inline void store(const SparseAttentionResult& result, const mlacheck_sparse_attention_problem& p,
                   const mlacheck_tensors& t) {
-  store_row(result.out.data(), *dtype_of(p.out_dtype),
-            static_cast<std::int64_t>(result.out.size()), t.out);
+  store_row(result.out.data(), *dtype_of(p.out_dtype), static_cast<std::int64_t>(result.out.size()),
+            t.out);
   std::copy(result.lse.begin(), result.lse.end(), t.lse);
   if (p.wants_max_logit != 0)
     std::copy(result.max_logit.begin(), result.max_logit.end(), t.max_logit);

@@ -1,0 +1,74 @@
+#include "cuda/plugin/kernel_process.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+namespace mlacheck {
+
+namespace {
+
+using Kind = WorkerAnswer::Kind;
+
+// Whatever a kernel has written, on one line that does not flood a report.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 80;
+  std::string line;
+  for (const char c : text.substr(0, kMost)) line += c < ' ' || c > '~' ? '?' : c;
+  return fmt::format("'{}{}'", line, text.size() > kMost ? "..." : "");
+}
+
+std::string without_answer(const WorkerProcess::Reply& end) {
+  return end.killed && end.text.starts_with("killed") ? end.text : end.text + " without an answer";
+}
+
+}  // namespace
+
+KernelProcess::KernelProcess(std::span<const std::string> command, std::chrono::seconds timeout)
+    : process_(command) {
+  const WorkerProcess::Reply reply = process_.receive(WorkerProcess::Clock::now() + timeout);
+  if (reply.kind == WorkerProcess::Reply::Kind::answer && reply.text == kWorkerGreeting) return;
+  const std::string got = reply.kind == WorkerProcess::Reply::Kind::ended ? reply.text
+                          : reply.kind == WorkerProcess::Reply::Kind::timed_out
+                              ? fmt::format("says nothing in {} s", timeout.count())
+                              : "says " + shown(reply.text);
+  throw std::runtime_error(
+      fmt::format("the worker program {} {}, expected '{}'", command[0], got, kWorkerGreeting));
+}
+
+WorkerAnswer KernelProcess::ask(std::string_view task, std::string_view kernel, int file_descriptor,
+                                std::chrono::seconds timeout) {
+  const std::string number = fmt::format("{} ", ++requests_);
+  const auto deadline = WorkerProcess::Clock::now() + timeout;
+  process_.send(fmt::format("{}{}{}{}", number, task, kernel.empty() ? "" : " ", kernel),
+                file_descriptor);
+  const WorkerProcess::Reply reply = process_.receive(deadline);
+  if (reply.kind == WorkerProcess::Reply::Kind::timed_out)
+    return {Kind::timed_out, fmt::format("no answer in {} s", timeout.count()), true};
+  if (reply.kind == WorkerProcess::Reply::Kind::ended)
+    return {Kind::ended, without_answer(reply), reply.killed};
+
+  std::string_view text = reply.text;
+  static constexpr std::array<std::pair<std::string_view, Kind>, 3> kKinds = {
+      {{"done", Kind::done}, {"refused", Kind::refused}, {"failed", Kind::failed}}};
+  if (text.starts_with(number)) {
+    text.remove_prefix(number.size());
+    const std::size_t word = std::min(text.find(' '), text.size());
+    for (const auto& [name, kind] : kKinds)
+      if (text.substr(0, word) == name)
+        return {kind, std::string(text.substr(std::min(word + 1, text.size()))), false};
+  }
+  return {Kind::broken, fmt::format("a broken answer: {}", shown(reply.text)), false};
+}
+
+std::string KernelProcess::flaw_between_calls() {
+  const std::optional<WorkerProcess::Reply> reply = process_.unasked();
+  if (!reply) return "";
+  if (reply->kind == WorkerProcess::Reply::Kind::ended) return without_answer(*reply);
+  return fmt::format("a broken answer: {}", shown(reply->text));
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+
+namespace mlacheck {
+
+// A process group that is killed when a signal ends this process (SIGINT, SIGTERM, SIGHUP; what is
+// ignored, as under nohup, stays so).
+class RunningGroup {
+ public:
+  explicit RunningGroup(pid_t leader);
+  ~RunningGroup();
+  RunningGroup(const RunningGroup&) = delete;
+  RunningGroup& operator=(const RunningGroup&) = delete;
+
+ private:
+  std::atomic<pid_t>* place_ = nullptr;
+};
+
+}  // namespace mlacheck
