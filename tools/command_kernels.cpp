@@ -117,7 +117,7 @@ void add_kernels(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "kernels", "What each kernel declares, and why it refuses a given problem");
   command->add_option("library", options->libraries,
-                      "Kernel libraries (.so); the reference where none is given");
+                      "Kernel libraries (.so, .py); the reference where none is given");
   command->add_option("--for", options->recipe, "Ask each kernel whether it supports this recipe");
   command->callback([options, &action] {
     action = [options] {

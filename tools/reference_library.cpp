@@ -65,7 +65,13 @@ std::optional<std::filesystem::path> floors_library() {
 }
 
 KernelLibrary load_library(const std::filesystem::path& path, std::chrono::seconds timeout) {
-  return describe_in_worker(service_by(this_program(), path, timeout));
+  if (path.extension() != ".py")
+    return describe_in_worker(service_by(this_program(), path, timeout));
+  const std::filesystem::path server =
+      first_of("the server of kernels in Python", MLACHECK_PYTHON_SERVER,
+               prefix() / MLACHECK_INSTALL_DATADIR / "mlacheck" / "serve_kernels.py");
+  return describe_in_worker(
+      {path, {"python3", server.string(), std::filesystem::absolute(path).string()}, timeout});
 }
 
 std::filesystem::path golden_folder() {

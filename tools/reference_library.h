@@ -22,8 +22,8 @@ std::optional<std::filesystem::path> gpu_library();
 // What bench measures them by; with them.
 std::optional<std::filesystem::path> floors_library();
 
-// A kernel library, loaded by a process of its own, as are its calls; each has so long. Throws like
-// describe_in_worker.
+// A kernel library, a shared object or a file of Python (tools/serve_kernels.py), served by other
+// processes; each call has so long. Throws like describe_in_worker.
 KernelLibrary load_library(const std::filesystem::path& path,
                            std::chrono::seconds timeout = kKernelTimeout);
 
