@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 
 KernelLibrary load(int seconds) {
   omp_set_num_threads(1);  // small cases, and other tests beside this one
-  return describe_in_worker(MUSEUM_LIBRARY, MLACHECK_PROGRAM, std::chrono::seconds(seconds));
+  return describe_in_worker(
+      service_by(MLACHECK_PROGRAM, MUSEUM_LIBRARY, std::chrono::seconds(seconds)));
 }
 Museum open() {
   return Museum([] { return load(60); });
