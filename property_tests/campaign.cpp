@@ -1,6 +1,7 @@
 #include "property_tests/campaign.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,9 +34,13 @@ class Campaign {
   }
 
   std::vector<KernelRecord> run() {
-    if (plan_.regressions != nullptr) try_all(std::vector(plan_.regressions->recipes()));
-    try_all(plan_.given);
-    if (plan_.draws) draw();
+    try {
+      if (plan_.regressions != nullptr) try_all(std::vector(plan_.regressions->recipes()));
+      try_all(plan_.given);
+      if (plan_.draws) draw();
+    } catch (const std::exception& error) {
+      watcher_.broke(error.what());
+    }
     return std::move(records_);
   }
 

@@ -49,6 +49,8 @@ class CampaignWatcher {
   // A failure as it was found, before it is shrunk.
   virtual void found(const CheckResult&) {}
   virtual void shrunk(const Failure&) {}
+  // A case that could not be tried, of which the campaign ends: memory or processes are short.
+  virtual void broke(const std::string& /*error*/) {}
   // Asked before and after each case; what a case gave while it was told to stop counts for nothing.
   virtual bool stops() { return false; }
 };

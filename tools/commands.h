@@ -20,6 +20,7 @@ inline constexpr const char* kExitCodeHelp =
 void add_gate(CLI::App& app, Action& action);
 void add_museum(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
+void add_fuzz(CLI::App& app, Action& action);
 void add_golden(CLI::App& app, Action& action);
 void add_oracle(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);

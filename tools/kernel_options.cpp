@@ -12,10 +12,8 @@ std::vector<KernelLibrary> KernelOptions::load() const {
   return loaded;
 }
 
-void add_kernel_options(CLI::App& command, KernelOptions& options) {
-  command.add_option("--kernel", options.libraries,
-                     "Kernel library (.so, or .py: kernels in Python) to judge beside the "
-                     "reference; may be repeated");
+void add_kernel_options(CLI::App& command, KernelOptions& options, const std::string& kernel_help) {
+  command.add_option("--kernel", options.libraries, kernel_help);
   command
       .add_option("--timeout", options.timeout_seconds,
                   "Seconds that a call of a kernel has; after one that takes longer its library is "

@@ -24,6 +24,9 @@ struct KernelOptions {
 };
 
 // --kernel and --timeout.
-void add_kernel_options(CLI::App& command, KernelOptions& options);
+void add_kernel_options(CLI::App& command, KernelOptions& options,
+                        const std::string& kernel_help =
+                            "Kernel library (.so, or .py: kernels in Python) to "
+                            "judge beside the reference; may be repeated");
 
 }  // namespace mlacheck

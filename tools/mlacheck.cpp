@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   mlacheck::add_gate(app, action);
   mlacheck::add_museum(app, action);
   mlacheck::add_run(app, action);
+  mlacheck::add_fuzz(app, action);
   mlacheck::add_golden(app, action);
   mlacheck::add_oracle(app, action);
   mlacheck::add_bench(app, action);

@@ -104,6 +104,12 @@ void Report::add(CheckResult result) {
   results_.push_back(std::move(result));
 }
 
+void Report::note(const std::string& text) {
+  clear_line();
+  fmt::print("{}\n", printable(text));
+  std::fflush(stdout);
+}
+
 void Report::error(const std::string& message) {
   clear_line();
   errors_.push_back(printable(message));

@@ -38,6 +38,9 @@ class Report {
   // What is being worked on; `total` of 0 where the number of checks is not known.
   void progress(std::size_t done, std::size_t total, const std::string& what);
   void add(CheckResult result);
+  // Lines that are no verdict.
+  void note(const std::string& text);
+  bool on_terminal() const { return terminal_; }
   // Something that is no verdict: a file that cannot be read, say. Goes to stderr; the run ends
   // with exit code 3.
   void error(const std::string& message);

@@ -1,0 +1,230 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "property_tests/campaign.h"
+#include "tools/commands.h"
+#include "tools/interruption.h"
+#include "tools/judgements.h"
+#include "tools/kernel_checks.h"
+#include "tools/kernel_options.h"
+#include "tools/reference_library.h"
+#include "tools/report_options.h"
+
+namespace mlacheck {
+
+namespace {
+
+struct FuzzOptions {
+  KernelOptions kernels;
+  std::vector<std::string> operators;
+  std::uint64_t seed = 1;
+  std::optional<std::int64_t> cases;
+  std::optional<double> seconds;
+  std::string shard = "0/1";
+  std::string regressions;
+  std::string batch;
+  bool stop_on_first = false;
+  ReportOptions report;
+};
+
+constexpr double kSeconds = 60;
+constexpr double kSecondsBetweenLines = 30;   // of progress in a log
+constexpr double kSecondsBetweenMoves = 0.1;  // on a terminal
+
+// "i/n"
+std::pair<std::int64_t, std::int64_t> parse_shard(const std::string& text) {
+  std::int64_t shard = -1, shards = 0;
+  int end = 0;
+  const bool read = std::sscanf(text.c_str(), "%ld/%ld%n", &shard, &shards, &end) == 2;
+  if (!read || end != std::ssize(text) || shards < 1 || shard < 0 || shard >= shards)
+    throw std::invalid_argument(
+        fmt::format("--shard {}: expected i/n with 0 <= i < n, as in 0/4", text));
+  return {shard, shards};
+}
+
+// The emulated kernels where they were built, else the reference.
+std::string usual_library() {
+  try {
+    return emulated_library().string();
+  } catch (const std::runtime_error&) {
+    return reference_library().string();
+  }
+}
+
+std::vector<Contestant> contestants_of(const std::vector<KernelLibrary>& libraries,
+                                       const std::vector<std::string>& operators) {
+  std::vector<Contestant> contestants;
+  for (const KernelLibrary& library : libraries)
+    for (const mlacheck_kernel* kernel : library.kernels()) {
+      const std::string_view op = operator_name(kernel->op);
+      if (!operators.empty() && std::ranges::find(operators, op) == operators.end()) continue;
+      const KernelTarget target = library.target(kernel->name);
+      contestants.push_back({fmt::format("{}:{}", library.path().filename().string(), kernel->name),
+                             static_cast<Operator>(kernel->op),
+                             [&library, kernel, target](const Recipe& recipe) {
+                               // A hang is one case's verdict: the next one is called again.
+                               if (target.hung != nullptr) *target.hung = false;
+                               return check_kernel(recipe, library, *kernel);
+                             },
+                             nullptr});
+    }
+  return contestants;
+}
+
+// Shows a campaign while it runs.
+class Watcher : public CampaignWatcher {
+ public:
+  Watcher(Report& report, const std::vector<KernelLibrary>& libraries, bool prints_each)
+      : report_(report), libraries_(libraries), prints_each_(prints_each) {}
+
+  void starts(const Contestant& contestant, const Recipe& recipe, std::int64_t cases) override {
+    cases_ = cases;
+    const std::string line = minimal(recipe);
+    // The library is named too when it is the only one: the line is then the whole command.
+    const std::string command =
+        libraries_.size() == 1 ? repro_of(recipe, &libraries_[0]) : repro_of(recipe, nullptr);
+    Interruption::set_last_words(
+        fmt::format("\nmlacheck fuzz: died in {}: {}\n", contestant.name, command));
+    if (prints_each_) report_.note(fmt::format("{}: {}", contestant.name, line));
+    if (last_move_.seconds() > kSecondsBetweenMoves) {
+      report_.progress(static_cast<std::size_t>(cases), 0, fmt::format("{}; {}", state(), line));
+      last_move_ = {};
+    }
+    if (last_line_.seconds() > kSecondsBetweenLines && !report_.on_terminal()) {
+      report_.note(fmt::format("{} cases, {}", cases, state()));
+      last_line_ = {};
+    }
+  }
+  void found(const CheckResult& result) override {
+    report_.note(fmt::format("{}: {}: {}\n           repeat: {}\n           shrinking it",
+                             name_of(result.status), result.name, result.detail, result.repro));
+  }
+  void shrunk(const Failure& failure) override {
+    ++failures_;
+    report_.note(
+        fmt::format("           to: {} ({} tries)", failure.result.repro, failure.shrunk.trials));
+  }
+  void broke(const std::string& error) override { report_.error(error); }
+  bool stops() override { return Interruption::requested(); }
+
+  double cases_per_second() const { return static_cast<double>(cases_) / watch_.seconds(); }
+
+ private:
+  std::string state() const {
+    return fmt::format("{:.0f} cases/s, {} failures", cases_per_second(), failures_);
+  }
+
+  Report& report_;
+  const std::vector<KernelLibrary>& libraries_;
+  bool prints_each_;
+  Stopwatch watch_, last_move_, last_line_;
+  std::int64_t cases_ = 0;
+  std::size_t failures_ = 0;
+};
+
+CampaignPlan plan_of(const FuzzOptions& options) {
+  CampaignPlan plan;
+  plan.seed = options.seed;
+  std::tie(plan.shard, plan.shards) = parse_shard(options.shard);
+  if (!options.batch.empty()) {
+    plan.given = read_batch(options.batch);
+    plan.draws = false;
+    for (const Recipe& recipe : plan.given)
+      if (std::holds_alternative<LayerRecipe>(recipe))
+        throw std::invalid_argument(fmt::format(
+            "{}: '{}' is for mlacheck run: layers are not fuzzed", options.batch, minimal(recipe)));
+  }
+  if (options.cases) plan.cases = *options.cases;
+  if (options.seconds || (!options.cases && plan.draws))
+    plan.seconds = options.seconds.value_or(kSeconds);
+  plan.stop_on_first = options.stop_on_first;
+  return plan;
+}
+
+int fuzz(const FuzzOptions& options) {
+  CampaignPlan plan = plan_of(options);
+  std::optional<RegressionFile> regressions;
+  if (!options.regressions.empty()) plan.regressions = &regressions.emplace(options.regressions);
+  KernelOptions kernels = options.kernels;
+  if (kernels.libraries.empty()) kernels.libraries.push_back(usual_library());
+  const std::vector<KernelLibrary> libraries = kernels.load();
+  const std::vector<Contestant> contestants = contestants_of(libraries, options.operators);
+  if (contestants.empty())
+    throw std::invalid_argument(fmt::format("no kernel of {} among those of {}",
+                                            fmt::join(options.operators, ", "),
+                                            fmt::join(kernels.libraries, ", ")));
+
+  Report report("fuzz", options.report);
+  for (const KernelLibrary& library : libraries)
+    report.note(fmt::format("fuzz: {} {} of {}, seed {}, shard {}", library.name(),
+                            library.version(), library.path().string(), options.seed,
+                            options.shard));
+  const Interruption interruption;
+  Watcher watcher(report, libraries, options.report.details && !report.on_terminal());
+  const std::vector<KernelRecord> records = run_campaign(contestants, plan, watcher);
+
+  for (const Operator op : kOperators) {
+    Coverage coverage(op);
+    for (const KernelRecord& record : records)
+      if (record.coverage.op() == op) coverage.merge(record.coverage);
+    if (coverage.judged() > 0) report.note(coverage.table());
+  }
+  for (const KernelRecord& record : records)
+    for (CheckResult& result : verdicts(record, plan.draws)) report.add(std::move(result));
+  report.note(fmt::format("fuzz: {:.1f} cases/s{}", watcher.cases_per_second(),
+                          Interruption::requested() ? ", ended by a signal" : ""));
+  return report.finish();
+}
+
+}  // namespace
+
+void add_fuzz(CLI::App& app, Action& action) {
+  auto options = std::make_shared<FuzzOptions>();
+  options->kernels.timeout_seconds = 30;
+  CLI::App* command =
+      app.add_subcommand("fuzz", "Random cases that aim, until a budget: failures are shrunk");
+  add_kernel_options(*command, options->kernels,
+                     "Kernel library (.so) to fuzz; may be repeated. Default: the project's own "
+                     "kernels on the emulator, else the reference");
+  std::vector<std::string> names;
+  for (const Operator op : kOperators) names.emplace_back(operator_name(op));
+  command
+      ->add_option("--op", options->operators, "Operators to fuzz; may be repeated. Default: all")
+      ->check(CLI::IsMember(names));
+  command->add_option("--seed", options->seed, "Of the series of cases")->capture_default_str();
+  command->add_option("--cases", options->cases, "Drawn cases at most")->check(CLI::PositiveNumber);
+  command
+      ->add_option("--seconds", options->seconds,
+                   "Seconds at most. Default: 60, without end where --cases or --batch is given")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--shard", options->shard, "i/n: this one of n machines that share no case")
+      ->capture_default_str();
+  command->add_option("--regressions", options->regressions,
+                      "Recipes that are tried first; the smallest one of each failure is appended");
+  command
+      ->add_option("--batch", options->batch,
+                   "These recipes in place of drawn ones: shapes_<operator>_<name>.txt,\n"
+                   "set_<operator>_<name>.txt, test_<name>_smoke.txt or test_<name>_ci.txt")
+      ->check(CLI::ExistingFile);
+  command->add_flag("--stop-on-first", options->stop_on_first, "End with the first failure");
+  add_report_options(*command, options->report);
+  command->footer(
+      fmt::format("The same seed gives the same cases on every machine. Every recipe that is "
+                  "printed is repeated\n"
+                  "by mlacheck run. Ctrl-C ends a campaign with its report; so does SIGTERM. With "
+                  "--verbose and no\n"
+                  "terminal, each recipe is printed before it runs.\n\n{}",
+                  kExitCodeHelp));
+  command->callback([options, &action] { action = [options] { return fuzz(*options); }; });
+}
+
+}  // namespace mlacheck

@@ -1,0 +1,57 @@
+#include "tools/interruption.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace mlacheck {
+
+namespace {
+
+volatile std::sig_atomic_t stop_requested = 0;
+// Read by a signal's handler: never freed, always terminated.
+std::array<char, 8192> last_words = {};
+
+void request_stop(int) { stop_requested = 1; }
+
+// Its action is the default again: the signal that it sends itself ends the program.
+void die(int signal) {
+  const std::size_t length = strnlen(last_words.data(), last_words.size());
+  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, last_words.data(), length);
+  raise(signal);
+}
+
+}  // namespace
+
+void Interruption::handle(int signal, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  struct sigaction before = {};
+  sigaction(signal, &action, &before);
+  handled_.push_back({signal, before});
+}
+
+Interruption::Interruption() {
+  stop_requested = 0;
+  last_words[0] = '\0';
+  for (const int signal : {SIGINT, SIGTERM}) handle(signal, request_stop);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) handle(signal, die);
+}
+
+Interruption::~Interruption() {
+  for (const Handled& handled : handled_) sigaction(handled.signal, &handled.before, nullptr);
+}
+
+bool Interruption::requested() { return stop_requested != 0; }
+
+void Interruption::set_last_words(std::string_view words) {
+  const std::size_t length = std::min(words.size(), last_words.size() - 1);
+  last_words[0] = '\0';
+  std::copy_n(words.data(), length, last_words.data());
+  last_words[length] = '\0';
+}
+
+}  // namespace mlacheck
