@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "property_tests/generators.h"
 
@@ -78,6 +79,11 @@ const Table<SinkPattern> kSinks = {{SinkPattern::none, 12},
 const Table<float> kScales = {{0.0625f, 12}, {0.1352f, 6},  {0.041666668f, 4}, {1.0f, 4},
                               {0.0f, 1},     {-0.0625f, 1}, {0.011f, 1}};
 
+std::string keys_of(const Types& types) {
+  static constexpr std::array<const char*, 4> kNames = {"bf16", "f16", "f32", "record656"};
+  return fmt::format("q={} kv={}", name_of(types.q), kNames[static_cast<std::size_t>(types.kv)]);
+}
+
 // Milliseconds of reference and oracle on one core.
 double cost_of(const SparseAttentionRecipe& r) {
   // The oracle takes its time over weights that all but vanish.
@@ -97,14 +103,17 @@ double cost_of(const SparseAttentionRecipe& r) {
 void draw_sizes(const Draw& draw, bool many_rows, SparseAttentionRecipe& r) {
   const bool record = r.kv == KvFormat::record656;
   if (record) many_rows = false;
-  const Dims dims = record ? Dims{576, 512} : draw.one_of("d", many_rows ? kTinyDims : kDims);
+  const Dims dims = record ? Dims{576, 512}
+                           : draw.supported("d", many_rows ? kTinyDims : kDims, [](const Dims& d) {
+                               return fmt::format("d={} v={}", d.qk, d.v);
+                             });
   r.qk_dim = dims.qk;
   r.v_dim = dims.v;
-  r.tokens = many_rows ? past_grid_limit(draw) : draw.size("t", kTokens);
-  r.heads = many_rows ? 1 : draw.size("h", kHeads);
-  r.topk = many_rows ? draw.range("k.few", 0, 3) : draw.size("k", kTopk);
-  r.page_size = draw.size("page", page_sizes());
-  r.page_gap = r.page_size == 0 ? 0 : draw.size("gap", page_gaps());
+  r.tokens = many_rows ? past_grid_limit(draw) : draw.supported_size("t", kTokens);
+  r.heads = many_rows ? 1 : draw.supported_size("h", kHeads);
+  r.topk = many_rows ? draw.range("k.few", 0, 3) : draw.supported_size("k", kTopk);
+  r.page_size = draw.supported_size("page", page_sizes());
+  r.page_gap = r.page_size == 0 ? 0 : draw.supported_size("gap", page_gaps());
   r.slots = draw.once("n.large", 12) ? draw.size("n.of", kManySlots)
                                      : draw_around(draw, "n", r.topk, r.page_size, 1500);
   r.stretch = draw_stretch(draw, r.slots, r.page_size);
@@ -115,7 +124,7 @@ void draw_sizes(const Draw& draw, bool many_rows, SparseAttentionRecipe& r) {
 
 SparseAttentionRecipe draw_attention(Draw draw) {
   SparseAttentionRecipe r;
-  const Types types = draw.one_of("types", kTypes);
+  const Types types = draw.supported("types", kTypes, keys_of);
   r.q_dtype = types.q;
   r.kv = types.kv;
   const bool record = r.kv == KvFormat::record656;
@@ -123,7 +132,8 @@ SparseAttentionRecipe draw_attention(Draw draw) {
     r.writer = draw.one_of("writer", kWriters);
     r.reader = draw.one_of("reader", kReaders);
   }
-  r.out = draw.one_of("out", kOutputs);
+  r.out = draw.supported("out", kOutputs,
+                         [](OutputType out) { return out == OutputType::q ? "out=q" : "out=f32"; });
   r.fill = draw.one_of("fill", kFills);
   const bool wide = r.kv == KvFormat::bf16 || r.kv == KvFormat::f32;
   r.kv_power = draw.size("kv_power", wide ? kWidePowers : kPowers);
@@ -131,18 +141,24 @@ SparseAttentionRecipe draw_attention(Draw draw) {
   r.index = draw.one_of("index", kIndices);
   r.absent = draw.one_of("absent", kAbsent);
   r.absent_value = draw.one_of("absent_as", kAbsentValues);
-  r.length = draw.one_of("length", kLengths);
+  r.length = draw.supported("length", kLengths, [](LengthPattern length) {
+    return length == LengthPattern::full ? "length=full" : "length=random";
+  });
   r.sm_scale = draw.one_of("scale", kScales);
-  r.sink = draw.one_of("sink", kSinks);
+  r.sink = draw.supported("sink", kSinks, [](SinkPattern sink) {
+    return sink == SinkPattern::none ? "sink=none" : "sink=random";
+  });
   r.seed = draw.bits("seed") >> 32;
-  if (!record) r.row_pad = draw.size("pad", kRowPads);
+  if (!record) r.row_pad = draw.supported_size("pad", kRowPads);
 
   const Extent extent = draw_extent(draw);
   do {
     draw_sizes(draw, extent.many_rows, r);
     draw.retry();
   } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
-  if (cost_of(r) > extent.max_ms) r.tokens = r.heads = r.topk = r.slots = 1;
+  // What a kernel insists on may cost more.
+  if (cost_of(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);
+  if (cost_of(r) > kMostMs) r.heads = r.topk = r.slots = 1;
   return r;
 }
 

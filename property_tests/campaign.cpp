@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,6 +32,7 @@ class Campaign {
       : contestants_(contestants), plan_(plan), watcher_(watcher) {
     for (const Contestant& contestant : contestants)
       records_.emplace_back(contestant.name, contestant.op);
+    narrowings_.resize(contestants.size());
   }
 
   std::vector<KernelRecord> run() {
@@ -60,7 +62,8 @@ class Campaign {
         for (std::size_t i = 0; i < contestants_.size(); ++i) {
           if (contestants_[i].op != op) continue;
           if (cases++ >= plan_.cases || is_over()) return;
-          try_case(i, draw_recipe(op, plan_.seed, static_cast<std::uint64_t>(number)));
+          try_case(i, draw_recipe(op, plan_.seed, static_cast<std::uint64_t>(number),
+                                  narrowings_[i].get()));
         }
   }
 
@@ -75,6 +78,7 @@ class Campaign {
     ++cases_;
     KernelRecord& record = records_[kernel];
     record.coverage.count(recipe, was_judged(results));
+    if (!was_judged(results)) narrow(kernel, recipe);
     record.blind += shown_by(recipe).empty() && was_judged(results) ? 1 : 0;
     bool stray = false;
     for (const CheckResult& result : results) {
@@ -89,6 +93,12 @@ class Campaign {
         keep(kernel, recipe, result);
     }
     record.improbable += stray ? 1 : 0;
+  }
+
+  // From the first refusal on.
+  void narrow(std::size_t kernel, const Recipe& recipe) {
+    if (narrowings_[kernel] != nullptr || contestants_[kernel].supports == nullptr) return;
+    narrowings_[kernel] = std::make_unique<Narrowing>(recipe, contestants_[kernel].supports);
   }
 
   static void note_budget(KernelRecord& record, const CheckResult& result) {
@@ -157,6 +167,7 @@ class Campaign {
   CampaignWatcher& watcher_;
   Stopwatch watch_;
   std::vector<KernelRecord> records_;
+  std::vector<std::unique_ptr<Narrowing>> narrowings_;
   std::int64_t cases_ = 0;
   bool over_ = false;
 };

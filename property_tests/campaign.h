@@ -17,10 +17,12 @@ namespace mlacheck {
 // A kernel under test.
 struct Contestant {
   std::string name;
-  Operator op;
+  Operator op = MLACHECK_SPARSE_ATTENTION;
   Trial trial;
+  // Whether it supports a recipe's problem. Null: it is never asked, and draws are not narrowed.
+  Narrowing::Asks supports = nullptr;
   // What is likely to be wrong, of a recipe that fails: words for the report. May be null.
-  std::function<std::string(const Recipe&)> explain;
+  std::function<std::string(const Recipe&)> explain = nullptr;
 };
 
 struct CampaignPlan {

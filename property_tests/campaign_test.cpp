@@ -29,8 +29,7 @@ Contestant top_k_kernel(const std::function<Status(const TopKRecipe&)>& status) 
             const auto* r = std::get_if<TopKRecipe>(&recipe);
             if (r == nullptr) return {};
             return {result(status(*r), recipe)};
-          },
-          nullptr};
+          }};
 }
 
 struct Watcher : CampaignWatcher {
@@ -134,7 +133,7 @@ TEST(Campaign, ChecksThatFailTogetherAreOneFailure) {
                 result(both ? Status::fail : Status::pass, recipe, "lse"),
                 result(second_run ? Status::fail : Status::pass, recipe, "second run")};
       },
-      [](const Recipe&) { return std::string("as if members were lost"); }};
+      nullptr, [](const Recipe&) { return std::string("as if members were lost"); }};
   Watcher watcher;
   const auto records = run_campaign({&kernel, 1}, plan_of(100), watcher);
   ASSERT_THAT(records[0].failures, SizeIs(2));
@@ -209,13 +208,11 @@ TEST(Campaign, MistrustsItselfWhereNoCaseWouldHaveShownAnError) {
 }
 
 TEST(Campaign, RecordsTheLargestBudgetUsed) {
-  const Contestant kernel{"mine:kernel", MLACHECK_TOP_K,
-                          [](const Recipe& recipe) -> std::vector<CheckResult> {
-                            const double used =
-                                std::get<TopKRecipe>(recipe).fill == ScoreFill::nan ? 0.75 : 0.5;
-                            return {result(Status::pass, recipe, "out", 10, used)};
-                          },
-                          nullptr};
+  const Contestant kernel{
+      "mine:kernel", MLACHECK_TOP_K, [](const Recipe& recipe) -> std::vector<CheckResult> {
+        const double used = std::get<TopKRecipe>(recipe).fill == ScoreFill::nan ? 0.75 : 0.5;
+        return {result(Status::pass, recipe, "out", 10, used)};
+      }};
   Watcher watcher;
   const auto records = run_campaign({&kernel, 1}, plan_of(300), watcher);
   EXPECT_EQ(records[0].budget_used, 0.75);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "fixtures/counter_random.h"
+#include "property_tests/narrowing.h"
 
 namespace mlacheck {
 
@@ -33,8 +34,11 @@ class Draw {
  public:
   static constexpr std::uint64_t kAttempts = 256;
 
-  Draw(std::string_view op, std::uint64_t seed, std::uint64_t number)
-      : op_(op), seed_(seed), number_(number) {}
+  // One in 16 is drawn as if there were no narrowing: kernels must refuse what they do not take.
+  Draw(std::string_view op, std::uint64_t seed, std::uint64_t number, Narrowing* narrowing)
+      : op_(op), seed_(seed), number_(number) {
+    if (!once("wide", 16)) narrowing_ = narrowing;
+  }
 
   // Sizes that are too much together are drawn again, as attempt 1, 2, ...
   void retry() { ++attempt_; }
@@ -52,22 +56,50 @@ class Draw {
 
   template <class T>
   T one_of(std::string_view key, const Table<T>& table) const {
-    std::uint64_t sum = 0;
-    for (const auto& entry : table) sum += entry.weight;
-    std::uint64_t place = random(key).below(index(0), sum);
-    for (const auto& entry : table) {
-      if (place < entry.weight) return entry.value;
-      place -= entry.weight;
-    }
-    return table.back().value;
+    return one_of(key, table, [](const T&) { return true; });
+  }
+  // Of what the kernel supports, if any of it: `keys` says a value as a recipe does, "d=64 v=64".
+  template <class T, class Keys>
+  T supported(std::string_view key, const Table<T>& table, Keys keys) const {
+    if (narrowing_ == nullptr) return one_of(key, table);
+    return one_of(key, table, [&](const T& value) { return narrowing_->allows(keys(value)); });
   }
   std::int64_t size(std::string_view key, const Table<Sizes>& table) const {
-    const Sizes sizes = one_of(key, table);
-    const auto span = static_cast<std::uint64_t>(sizes.max - sizes.min + 1);
-    return sizes.min + static_cast<std::int64_t>(random(key).below(index(1), span));
+    return within(key, one_of(key, table));
+  }
+  // `key` is one of a recipe's. A range is supported where its ends are, and an odd number between.
+  std::int64_t supported_size(std::string_view key, const Table<Sizes>& table) const {
+    if (narrowing_ == nullptr) return size(key, table);
+    const auto allows = [&](std::int64_t n) {
+      return narrowing_->allows(fmt::format("{}={}", key, n));
+    };
+    return within(key, one_of(key, table, [&](const Sizes& sizes) {
+                    return allows(sizes.min) &&
+                           (sizes.min == sizes.max ||
+                            (allows(sizes.max) && allows((sizes.min + sizes.max) / 2 | 1)));
+                  }));
   }
 
  private:
+  template <class T, class Allows>
+  T one_of(std::string_view key, const Table<T>& table, Allows allows) const {
+    std::vector<Weighted<T>> allowed;
+    for (const auto& entry : table)
+      if (allows(entry.value)) allowed.push_back(entry);
+    const Table<T>& from = allowed.empty() ? table : allowed;
+    std::uint64_t sum = 0;
+    for (const auto& entry : from) sum += entry.weight;
+    std::uint64_t place = random(key).below(index(0), sum);
+    for (const auto& entry : from) {
+      if (place < entry.weight) return entry.value;
+      place -= entry.weight;
+    }
+    return from.back().value;
+  }
+  std::int64_t within(std::string_view key, const Sizes& sizes) const {
+    const auto span = static_cast<std::uint64_t>(sizes.max - sizes.min + 1);
+    return sizes.min + static_cast<std::int64_t>(random(key).below(index(1), span));
+  }
   CounterRandom random(std::string_view key) const {
     return {seed_, fmt::format("recipe.{}.{}", op_, key)};
   }
@@ -80,6 +112,7 @@ class Draw {
   std::uint64_t seed_;
   std::uint64_t number_;
   std::uint64_t attempt_ = 0;
+  Narrowing* narrowing_ = nullptr;
 };
 
 // Of the keys that are drawn alike for every operator.
@@ -89,6 +122,8 @@ Table<Sizes> page_gaps();
 // less; few; any up to `most`.
 std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n, std::int64_t page,
                          std::int64_t most);
+// The most that a kernel's demands may make of a case.
+inline constexpr double kMostMs = 1000;
 // Rows that a cache takes with its pages and their slack.
 double stored_rows(std::int64_t slots, std::int64_t page, std::int64_t gap);
 // At times, where there are pages, and not too many.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "property_tests/generators.h"
 
 namespace mlacheck {
@@ -80,13 +82,13 @@ void draw_sizes(const Draw& draw, bool many_rows, IndexScoresRecipe& r) {
   if (r.key_dtype == DType::e4m3) many_rows = false;
   r.dim = r.key_dtype == DType::e4m3 ? 128
           : many_rows                ? draw.range("d.few", 1, 4)
-                                     : draw.size("d", kDims);
-  r.tokens = many_rows ? past_grid_limit(draw) : draw.size("t", kTokens);
-  r.heads = many_rows ? draw.range("h.few", 1, 2) : draw.size("h", kHeads);
+                                     : draw.supported_size("d", kDims);
+  r.tokens = many_rows ? past_grid_limit(draw) : draw.supported_size("t", kTokens);
+  r.heads = many_rows ? draw.range("h.few", 1, 2) : draw.supported_size("h", kHeads);
   r.keys = many_rows ? draw.range("n.few", 0, 3) : draw.size("n", kKeys);
-  r.page_size = draw.size("page", page_sizes());
+  r.page_size = draw.supported_size("page", page_sizes());
   if (r.table != BlockTable::none && r.page_size == 0) r.page_size = 64;
-  r.page_gap = r.page_size == 0 ? 0 : draw.size("gap", page_gaps());
+  r.page_gap = r.page_size == 0 ? 0 : draw.supported_size("gap", page_gaps());
   if (r.page_size != 0 && !many_rows && draw.once("n.pages", 4))
     r.keys = draw_around(draw, "n.around", r.page_size, r.page_size, 600);
   r.stretch = draw_stretch(draw, r.requests * r.keys, r.page_size);
@@ -97,13 +99,19 @@ void draw_sizes(const Draw& draw, bool many_rows, IndexScoresRecipe& r) {
 
 IndexScoresRecipe draw_index_scores(Draw draw, bool needs_table) {
   IndexScoresRecipe r;
-  const Types types = draw.one_of("types", kTypes);
+  const Types types = draw.supported("types", kTypes, [](const Types& t) {
+    return fmt::format("q={} keys={}", name_of(t.q), name_of(t.keys));
+  });
   r.q_dtype = types.q;
   r.key_dtype = types.keys;
-  r.table = draw.one_of("table", kTables);
+  r.table = draw.supported("table", kTables, [](BlockTable table) {
+    return table == BlockTable::none ? "table=none" : "table=shuffled";
+  });
   if (needs_table && r.table == BlockTable::none) r.table = BlockTable::shuffled;
   if (r.table != BlockTable::none) r.requests = draw.size("requests", kRequests);
-  r.range = draw.one_of("range", kRanges);
+  r.range = draw.supported("range", kRanges, [](RangePattern range) {
+    return range == RangePattern::full ? "range=full" : "range=random";
+  });
   r.fill = draw.one_of("fill", kFills);
   r.poison = draw.once("poison", 2);
   r.reduction = draw.one_of("reduction", kReductions);
@@ -114,7 +122,8 @@ IndexScoresRecipe draw_index_scores(Draw draw, bool needs_table) {
     draw_sizes(draw, extent.many_rows, r);
     draw.retry();
   } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
-  if (cost_of(r) > extent.max_ms) r.tokens = r.heads = r.keys = r.requests = 1;
+  if (cost_of(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);
+  if (cost_of(r) > kMostMs) r.heads = r.keys = r.requests = 1;
   return r;
 }
 

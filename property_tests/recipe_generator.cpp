@@ -7,8 +7,8 @@
 
 namespace mlacheck {
 
-Recipe draw_recipe(Operator op, std::uint64_t seed, std::uint64_t number) {
-  const Draw draw(operator_name(op), seed, number);
+Recipe draw_recipe(Operator op, std::uint64_t seed, std::uint64_t number, Narrowing* narrowing) {
+  const Draw draw(operator_name(op), seed, number, narrowing);
   switch (op) {
     case MLACHECK_SPARSE_ATTENTION:
       return draw_attention(draw);

@@ -5,6 +5,7 @@
 
 #include "cuda/include/mlacheck_kernel.h"
 #include "fixtures/recipe.h"
+#include "property_tests/narrowing.h"
 
 namespace mlacheck {
 
@@ -23,6 +24,10 @@ inline constexpr std::array<Operator, 5> kOperators = {MLACHECK_SPARSE_ATTENTION
 // Each key is drawn from a stream of its own (fixtures/counter_random.h), so that a new key or weight
 // leaves what the others draw as it is. RapidCheck's generators are as portable, but draw in the
 // order in which the code asks, and RapidCheck is a dependency of the tests alone: there it is used.
-Recipe draw_recipe(Operator op, std::uint64_t seed, std::uint64_t number);
+//
+// With `narrowing`, sizes and types are those that a kernel supports, nearly always: the same for it
+// on every machine.
+Recipe draw_recipe(Operator op, std::uint64_t seed, std::uint64_t number,
+                   Narrowing* narrowing = nullptr);
 
 }  // namespace mlacheck

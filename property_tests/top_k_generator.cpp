@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "property_tests/generators.h"
 
 namespace mlacheck {
@@ -45,8 +47,8 @@ double cost_of(const TopKRecipe& r) {
 }
 
 void draw_sizes(const Draw& draw, bool many_rows, TopKRecipe& r) {
-  r.tokens = many_rows ? past_grid_limit(draw) : draw.size("t", kTokens);
-  r.topk = many_rows ? draw.range("k.few", 0, 4) : draw.size("k", kTopk);
+  r.tokens = many_rows ? past_grid_limit(draw) : draw.supported_size("t", kTokens);
+  r.topk = many_rows ? draw.range("k.few", 0, 4) : draw.supported_size("k", kTopk);
   r.scores = many_rows             ? draw.range("n.few", 0, 9)
              : draw.once("n.k", 2) ? draw_around(draw, "n.around", r.topk, 64, 9000)
                                    : draw.size("n", kScores);
@@ -65,7 +67,8 @@ TopKRecipe draw_top_k(Draw draw) {
     draw_sizes(draw, extent.many_rows, r);
     draw.retry();
   } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
-  if (cost_of(r) > extent.max_ms) r.tokens = r.scores = r.topk = 1;
+  if (cost_of(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);
+  if (cost_of(r) > kMostMs) r.scores = r.topk = 1;
   return r;
 }
 

@@ -68,14 +68,18 @@ std::vector<Contestant> contestants_of(const std::vector<KernelLibrary>& librari
       const std::string_view op = operator_name(kernel->op);
       if (!operators.empty() && std::ranges::find(operators, op) == operators.end()) continue;
       const KernelTarget target = library.target(kernel->name);
-      contestants.push_back({fmt::format("{}:{}", library.path().filename().string(), kernel->name),
-                             static_cast<Operator>(kernel->op),
-                             [&library, kernel, target](const Recipe& recipe) {
-                               // A hang is one case's verdict: the next one is called again.
-                               if (target.hung != nullptr) *target.hung = false;
-                               return check_kernel(recipe, library, *kernel);
-                             },
-                             nullptr});
+      Contestant& contestant = contestants.emplace_back();
+      contestant.name = fmt::format("{}:{}", library.path().filename().string(), kernel->name);
+      contestant.op = static_cast<Operator>(kernel->op);
+      contestant.trial = [&library, kernel, target](const Recipe& recipe) {
+        // A hang is one case's verdict: the next one is called again.
+        if (target.hung != nullptr) *target.hung = false;
+        return check_kernel(recipe, library, *kernel);
+      };
+      contestant.supports = [&library, kernel](const Recipe& recipe) {
+        const std::optional<CallOutcome> support = support_of(library, *kernel, recipe);
+        return support && support->kind == CallOutcome::Kind::done;
+      };
     }
   return contestants;
 }

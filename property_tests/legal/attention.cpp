@@ -32,7 +32,8 @@ Keys present_keys(const mlacheck_sparse_attention_problem& p, const mlacheck_ten
     const std::int32_t slot = t.indices[token * p.index_stride + j];
     if (slot < 0 || slot >= p.kv.slots) continue;
     keys.rows.resize(keys.rows.size() + static_cast<std::size_t>(p.qk_dim));
-    load_row(row_address(view, slot), view.dtype, p.qk_dim, &*keys.rows.end() - p.qk_dim);
+    load_row(row_address(view, slot), view.dtype, p.qk_dim,
+             keys.rows.data() + keys.rows.size() - p.qk_dim);
   }
   return keys;
 }

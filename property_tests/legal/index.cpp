@@ -22,7 +22,7 @@ std::int64_t slot_of(const mlacheck_index_scores_problem& p, const mlacheck_tens
 
 }  // namespace
 
-void run(const ScoresVariant& variant, const mlacheck_index_scores_problem& p,
+void run(const ScoresVariant& variant, const mlacheck_index_scores_problem& p, bool unmasked,
          const mlacheck_tensors& t) {
   const QueryView queries{t.q, dtype_of(p.q_dtype), p.q_token_stride, p.q_head_stride};
   const RowsView keys = rows_of(p.keys, t.cache);
@@ -35,7 +35,7 @@ void run(const ScoresVariant& variant, const mlacheck_index_scores_problem& p,
     const std::int64_t begin = t.range_begin != nullptr ? t.range_begin[token] : 0;
     const std::int64_t end = t.range_end != nullptr ? t.range_end[token] : p.key_count;
     float* const scores = t.scores_out + token * p.score_stride;
-    std::fill(scores, scores + p.key_count, -std::numeric_limits<float>::infinity());
+    if (!unmasked) std::fill(scores, scores + p.key_count, -std::numeric_limits<float>::infinity());
     for (std::int64_t key = begin; key < end; ++key) {
       const std::int64_t slot = slot_of(p, t, token, key);
       load_row(row_address(keys, slot), keys.dtype, p.dim, row.data());

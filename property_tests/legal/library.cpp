@@ -72,7 +72,9 @@ int run_attention(const mlacheck_problem* problem, const mlacheck_tensors* tenso
 template <std::size_t I>
 int run_scores(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void*,
                std::uint64_t, void*, char*, std::size_t) {
-  run(kScores[I], problem->u.index_scores, *tensors);
+  const bool unmasked =
+      MLACHECK_PROBLEM_HAS(problem, unmasked_scores) && problem->unmasked_scores != 0;
+  run(kScores[I], problem->u.index_scores, unmasked, *tensors);
   return 0;
 }
 int run_selection(const mlacheck_problem* problem, const mlacheck_tensors* tensors, void*,

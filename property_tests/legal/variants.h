@@ -94,7 +94,8 @@ inline constexpr std::array kScores = {
 
 void run(const AttentionVariant& variant, const mlacheck_sparse_attention_problem& problem,
          const mlacheck_tensors& tensors);
-void run(const ScoresVariant& variant, const mlacheck_index_scores_problem& problem,
+// unmasked: nothing is written outside the rows' ranges, where -inf stands otherwise.
+void run(const ScoresVariant& variant, const mlacheck_index_scores_problem& problem, bool unmasked,
          const mlacheck_tensors& tensors);
 // The k largest in any order, ties to the highest index, NaN first.
 void run_top_k(const mlacheck_top_k_problem& problem, const mlacheck_tensors& tensors);

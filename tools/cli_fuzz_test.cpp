@@ -1,0 +1,151 @@
+// mlacheck fuzz as its users run it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "property_tests/recipe_file.h"
+#include "tools/cli_testing.h"
+#include "tools/xml_testing.h"
+
+namespace mlacheck::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::Each;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+Arguments fuzz(const Arguments& arguments) {
+  Arguments all = {"fuzz"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return all;
+}
+std::string wrong_library(const std::string& kernel) {
+  return std::string(WRONG_KERNELS) + "/libwrong_kernel_" + kernel + ".so";
+}
+
+TEST(Fuzz, PassesTheReferenceAndShowsWhatItTried) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      mlacheck(fuzz({"--kernel", MLACHECK_REFERENCE_LIBRARY, "--op", "top_k", "--op", "map_slots",
+                     "--cases", "120", "--json", folder / "a.json", "--junit", folder / "a.xml"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(statuses(folder / "a.json"),
+              AllOf(SizeIs(2), Each(Pair(HasSubstr("libmlacheck_reference.so:"), "PASS"))));
+  EXPECT_EQ(flaw_of_xml(read_file(folder / "a.xml")), "");
+  EXPECT_THAT(outcome.out, HasSubstr("top_k: 60 cases judged, 0 refused"));
+  EXPECT_THAT(outcome.out, HasSubstr("would show"));
+  EXPECT_THAT(outcome.out, ContainsRegex("fuzz: [0-9.]+ cases/s"));
+}
+
+TEST(Fuzz, ShrinksAFailureToARecipeThatRepeatsIt) {
+  const TemporaryFolder folder;
+  const Arguments arguments = fuzz({"--kernel", wrong_library("drops_last_key"), "--seconds", "60",
+                                    "--stop-on-first", "--regressions", folder / "r.txt"});
+  const Outcome outcome = mlacheck(arguments);
+  EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("FAIL"));
+  const std::vector<Recipe> kept = read_recipes(folder / "r.txt");
+  ASSERT_THAT(kept, SizeIs(1));
+  EXPECT_THAT(outcome.out, HasSubstr(minimal(kept[0])));
+  const Outcome repeated =
+      mlacheck({"run", minimal(kept[0]), "--kernel", wrong_library("drops_last_key")});
+  EXPECT_EQ(repeated.code, 1) << repeated.out;
+  // It is what the next campaign tries first, and keeps once.
+  EXPECT_EQ(mlacheck(arguments).code, 1);
+  EXPECT_THAT(read_recipes(folder / "r.txt"), SizeIs(1));
+}
+
+TEST(Fuzz, GoesOnAfterACrash) {
+  const Outcome outcome =
+      mlacheck(fuzz({"--kernel", wrong_library("crashes"), "--cases", "12", "--verbose"}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("CRASHED"));
+  EXPECT_THAT(outcome.out, HasSubstr("sparse_attention: "));
+  // Each recipe stands in the log before it runs.
+  EXPECT_THAT(outcome.out, HasSubstr("libwrong_kernel_crashes.so:crashes: mlacheck1 op="));
+}
+
+TEST(Fuzz, TakesRecipesFromABatch) {
+  const TemporaryFolder folder;
+  folder.write("set_top_k_mine.txt", "mlacheck1 op=top_k t=2 n=64 k=8  # small\n");
+  const Outcome outcome = mlacheck(
+      fuzz({"--kernel", MLACHECK_REFERENCE_LIBRARY, "--batch", folder / "set_top_k_mine.txt"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("top_k: 1 cases judged"));
+  folder.write("mine.txt", "mlacheck1 op=top_k\n");
+  EXPECT_EQ(mlacheck(fuzz({"--batch", folder / "mine.txt"})).code, 2);
+  folder.write("test_layers_ci.txt", "mlacheck1 op=layer\n");
+  const Outcome layers = mlacheck(fuzz({"--batch", folder / "test_layers_ci.txt"}));
+  EXPECT_EQ(layers.code, 2);
+  EXPECT_THAT(layers.err, HasSubstr("layers are not fuzzed"));
+}
+
+TEST(Fuzz, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(mlacheck(fuzz({"--op", "softmax"})).code, 2);
+  EXPECT_EQ(mlacheck(fuzz({"--cases", "0"})).code, 2);
+  for (const char* shard : {"4/4", "1", "-1/4", "1/0", "1/4x"}) {
+    const Outcome outcome = mlacheck(fuzz({"--shard", shard}));
+    EXPECT_EQ(outcome.code, 2) << shard;
+    EXPECT_THAT(outcome.err, HasSubstr("expected i/n with 0 <= i < n")) << shard;
+  }
+  const Outcome none = mlacheck(fuzz({"--op", "top_k", "--kernel", wrong_library("crashes")}));
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no kernel of top_k among those of"));
+}
+
+// The program, started, with its output in files; told by a signal once it is at work.
+Outcome signalled(const Arguments& arguments, int signal) {
+  const TemporaryFolder folder;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (std::freopen((folder / "out").c_str(), "w", stdout) == nullptr ||
+        std::freopen((folder / "err").c_str(), "w", stderr) == nullptr)
+      _exit(125);
+    become_mlacheck(arguments, {});
+  }
+  while (read_file(folder / "out").find("op=") == std::string::npos && kill(child, 0) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  kill(child, signal);
+  const int code = wait_for(child);
+  return {code, read_file(folder / "out"), read_file(folder / "err")};
+}
+
+TEST(Fuzz, ReportsWhenItIsToldToEnd) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const TemporaryFolder folder;
+    const Outcome outcome =
+        signalled(fuzz({"--kernel", MLACHECK_REFERENCE_LIBRARY, "--op", "top_k", "--verbose",
+                        "--seconds", "200", "--json", folder / "a.json"}),
+                  signal);
+    EXPECT_THAT(outcome.code, ::testing::AnyOf(0, 4, 77)) << outcome.out << outcome.err;
+    EXPECT_THAT(statuses(folder / "a.json"), SizeIs(1));
+    EXPECT_THAT(outcome.out, HasSubstr("ended by a signal"));
+  }
+}
+
+TEST(Fuzz, LeavesTheRecipeBehindWhenItDies) {
+  const Outcome outcome = signalled(
+      fuzz({"--kernel", MLACHECK_REFERENCE_LIBRARY, "--verbose", "--seconds", "200"}), SIGSEGV);
+  EXPECT_EQ(outcome.code, 128 + SIGSEGV);
+  EXPECT_THAT(outcome.err, ContainsRegex("died in libmlacheck_reference.so:[a-z_]+: mlacheck run "
+                                         "'mlacheck1 op=[^']+' --kernel "));
+}
+
+TEST(Fuzz, ShowsItsProgressOnATerminal) {
+  const Outcome outcome = mlacheck_on_terminal(
+      fuzz({"--kernel", MLACHECK_REFERENCE_LIBRARY, "--op", "top_k", "--cases", "60"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, ContainsRegex("cases/s, 0 failures; mlacheck1 op=top_k"));
+}
+
+}  // namespace
+}  // namespace mlacheck::testing
