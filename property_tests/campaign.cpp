@@ -1,8 +1,10 @@
 #include "property_tests/campaign.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +15,9 @@ namespace mlacheck {
 namespace {
 
 bool is_bad(Status status) { return status >= Status::improbable; }
+
+// What kernel_worker.h says of a call after one that hung.
+constexpr std::string_view kNotCalled = "not called again";
 
 bool was_judged(const std::vector<CheckResult>& results) {
   return std::ranges::any_of(results, [](const CheckResult& result) {
@@ -33,6 +38,7 @@ class Campaign {
     for (const Contestant& contestant : contestants)
       records_.emplace_back(contestant.name, contestant.op);
     narrowings_.resize(contestants.size());
+    retired_.resize(contestants.size());
   }
 
   std::vector<KernelRecord> run() {
@@ -51,7 +57,7 @@ class Campaign {
 
   void try_all(const std::vector<Recipe>& recipes) {
     for (const Recipe& recipe : recipes)
-      for (std::size_t i = 0; i < contestants_.size() && !is_over(); ++i) try_case(i, recipe);
+      for (std::size_t i = 0; i < contestants_.size() && !is_over(); ++i) try_case(i, recipe, true);
   }
 
   // Every operator's recipe of each number: shards differ in numbers.
@@ -60,26 +66,45 @@ class Campaign {
     for (std::int64_t number = plan_.shard;; number += plan_.shards)
       for (const Operator op : kOperators)
         for (std::size_t i = 0; i < contestants_.size(); ++i) {
-          if (contestants_[i].op != op) continue;
+          if (std::ranges::count(retired_, true) == std::ssize(retired_)) return;
+          if (contestants_[i].op != op || retired_[i]) continue;
           if (cases++ >= plan_.cases || is_over()) return;
-          try_case(i, draw_recipe(op, plan_.seed, static_cast<std::uint64_t>(number),
-                                  narrowings_[i].get()));
+          try_case(
+              i,
+              draw_recipe(op, plan_.seed, static_cast<std::uint64_t>(number), narrowings_[i].get()),
+              number % kLawsEvery == 0);
         }
   }
 
-  std::vector<CheckResult> results_of(std::size_t kernel, const Recipe& recipe) {
+  std::vector<CheckResult> results_of(std::size_t kernel, const Recipe& recipe, bool of_laws) {
     watcher_.starts(contestants_[kernel], recipe, cases_);
-    return contestants_[kernel].trial(recipe);
+    const Contestant& contestant = contestants_[kernel];
+    return of_laws ? contestant.laws(recipe) : contestant.trial(recipe);
   }
 
-  void try_case(std::size_t kernel, const Recipe& recipe) {
-    const std::vector<CheckResult> results = results_of(kernel, recipe);
+  void try_case(std::size_t kernel, const Recipe& recipe, bool with_laws) {
+    const std::vector<CheckResult> results = results_of(kernel, recipe, false);
     if (results.empty() || watcher_.stops()) return;
+    retired_[kernel] = std::ranges::any_of(results, [](const CheckResult& result) {
+      return result.status == Status::crashed &&
+             result.detail.find(kNotCalled) != result.detail.npos;
+    });
+    if (retired_[kernel]) return;
     ++cases_;
     KernelRecord& record = records_[kernel];
     record.coverage.count(recipe, was_judged(results));
     if (!was_judged(results)) narrow(kernel, recipe);
     record.blind += shown_by(recipe).empty() && was_judged(results) ? 1 : 0;
+    judge(kernel, recipe, results, false);
+    if (with_laws && was_judged(results) && contestants_[kernel].laws != nullptr && !is_over()) {
+      const std::vector<CheckResult> of_laws = results_of(kernel, recipe, true);
+      if (!watcher_.stops()) judge(kernel, recipe, of_laws, true);
+    }
+  }
+
+  void judge(std::size_t kernel, const Recipe& recipe, const std::vector<CheckResult>& results,
+             bool of_laws) {
+    KernelRecord& record = records_[kernel];
     bool stray = false;
     for (const CheckResult& result : results) {
       record.elements += result.elements;
@@ -87,10 +112,10 @@ class Campaign {
         note_budget(record, result);
         continue;
       }
-      if (result.status == Status::improbable && !repeats(kernel, recipe, result))
+      if (result.status == Status::improbable && !repeats(kernel, recipe, result, of_laws))
         stray = true;
       else
-        keep(kernel, recipe, result);
+        keep(kernel, recipe, result, of_laws);
     }
     record.improbable += stray ? 1 : 0;
   }
@@ -107,22 +132,25 @@ class Campaign {
     record.budget_used_by = result.repro;
   }
 
+  // The check again; of crashes those that end alike.
   static const CheckResult* find(const std::vector<CheckResult>& results, const CheckResult& like) {
     const auto same = [&](const CheckResult& result) {
-      return result.name == like.name &&
-             (result.status == like.status ||
-              (like.status == Status::improbable && result.status == Status::fail));
+      if (result.name != like.name) return false;
+      if (like.status == Status::crashed)
+        return result.status == like.status && result.detail == like.detail;
+      return result.status == like.status ||
+             (like.status == Status::improbable && result.status == Status::fail);
     };
     const auto found = std::ranges::find_if(results, same);
     return found == results.end() ? nullptr : &*found;
   }
 
-  bool repeats(std::size_t kernel, const Recipe& recipe, const CheckResult& result) {
-    return find(results_of(kernel, on_another_seed(recipe)), result) != nullptr;
+  bool repeats(std::size_t kernel, const Recipe& recipe, const CheckResult& result, bool of_laws) {
+    return find(results_of(kernel, on_another_seed(recipe), of_laws), result) != nullptr;
   }
 
   // A new failure is shrunk. A check that fails on the smallest recipe of another is one with it.
-  void keep(std::size_t kernel, const Recipe& recipe, const CheckResult& result) {
+  void keep(std::size_t kernel, const Recipe& recipe, const CheckResult& result, bool of_laws) {
     KernelRecord& record = records_[kernel];
     for (Failure& failure : record.failures) {
       const bool known =
@@ -137,7 +165,7 @@ class Campaign {
         recipe,
         [&](const Recipe& smaller) {
           if (watcher_.stops()) return false;
-          std::vector<CheckResult> results = results_of(kernel, smaller);
+          std::vector<CheckResult> results = results_of(kernel, smaller, of_laws);
           if (watcher_.stops() || find(results, result) == nullptr) return false;
           failing.emplace_back(smaller, std::move(results));
           return true;
@@ -151,8 +179,8 @@ class Campaign {
       for (const CheckResult& other : smallest->second)
         if (is_bad(other.status) && other.name != result.name) failure.also.push_back(other.name);
     }
-    if (contestants_[kernel].explain != nullptr)
-      failure.explanation = contestants_[kernel].explain(failure.shrunk.recipe);
+    if (!of_laws && contestants_[kernel].explain != nullptr)
+      failure.explanation = contestants_[kernel].explain(std::array{recipe, failure.shrunk.recipe});
     if (plan_.regressions != nullptr)
       plan_.regressions->add(
           failure.shrunk.recipe,
@@ -168,6 +196,7 @@ class Campaign {
   Stopwatch watch_;
   std::vector<KernelRecord> records_;
   std::vector<std::unique_ptr<Narrowing>> narrowings_;
+  std::vector<bool> retired_;  // its library has hung
   std::int64_t cases_ = 0;
   bool over_ = false;
 };

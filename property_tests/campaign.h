@@ -19,11 +19,15 @@ struct Contestant {
   std::string name;
   Operator op = MLACHECK_SPARSE_ATTENTION;
   Trial trial;
+  // Laws, put to a case in kLawsEvery and to those that are given. Null: none.
+  Trial laws = nullptr;
   // Whether it supports a recipe's problem. Null: it is never asked, and draws are not narrowed.
   Narrowing::Asks supports = nullptr;
-  // What is likely to be wrong, of a recipe that fails: words for the report. May be null.
-  std::function<std::string(const Recipe&)> explain = nullptr;
+  // What is likely to be wrong, of recipes that fail alike: words for the report. May be null.
+  std::function<std::string(std::span<const Recipe>)> explain = nullptr;
 };
+
+inline constexpr std::int64_t kLawsEvery = 8;
 
 struct CampaignPlan {
   std::vector<Recipe> given;  // tried first, after those of the regression file

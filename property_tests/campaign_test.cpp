@@ -125,7 +125,8 @@ TEST(Campaign, StopsOnTheFirstFailureWhenAsked) {
 // Two outputs that one fault spoils are one failure; a fault of its own is another.
 TEST(Campaign, ChecksThatFailTogetherAreOneFailure) {
   const Contestant kernel{
-      "mine:kernel", MLACHECK_TOP_K,
+      "mine:kernel",
+      MLACHECK_TOP_K,
       [](const Recipe& recipe) -> std::vector<CheckResult> {
         const auto r = std::get<TopKRecipe>(recipe);
         const bool both = r.topk > 5, second_run = r.tokens > 2;
@@ -133,7 +134,9 @@ TEST(Campaign, ChecksThatFailTogetherAreOneFailure) {
                 result(both ? Status::fail : Status::pass, recipe, "lse"),
                 result(second_run ? Status::fail : Status::pass, recipe, "second run")};
       },
-      nullptr, [](const Recipe&) { return std::string("as if members were lost"); }};
+      nullptr,
+      nullptr,
+      [](std::span<const Recipe>) { return std::string("as if members were lost"); }};
   Watcher watcher;
   const auto records = run_campaign({&kernel, 1}, plan_of(100), watcher);
   ASSERT_THAT(records[0].failures, SizeIs(2));
@@ -155,6 +158,42 @@ TEST(Campaign, EndsWhenItIsTold) {
   at_once.most = 1;
   const auto none = run_campaign(kernels, plan_of(100), at_once);
   EXPECT_THAT(none[0].failures, IsEmpty());
+}
+
+TEST(Campaign, PutsLawsToSomeCasesAndShrinksByThem) {
+  Contestant kernel = top_k_kernel([](auto&) { return Status::pass; });
+  int asked = 0;
+  kernel.laws = [&](const Recipe& recipe) -> std::vector<CheckResult> {
+    ++asked;
+    const bool broken = std::get<TopKRecipe>(recipe).topk >= 3;
+    return {result(broken ? Status::fail : Status::pass, recipe, "law")};
+  };
+  Watcher watcher;
+  CampaignPlan plan = plan_of(8 * kLawsEvery);
+  const auto records = run_campaign({&kernel, 1}, plan, watcher);
+  ASSERT_THAT(records[0].failures, SizeIs(1));
+  EXPECT_EQ(records[0].failures[0].result.name, "mine:kernel law");
+  EXPECT_EQ(std::get<TopKRecipe>(records[0].failures[0].shrunk.recipe).topk, 3);
+  EXPECT_EQ(records[0].coverage.judged(), 8 * kLawsEvery);
+  EXPECT_EQ(asked, 8 + records[0].failures[0].shrunk.trials);
+}
+
+// Its library is not called again: nothing more can be learnt, and nothing is shrunk by what that says.
+TEST(Campaign, EndsForAKernelThatHung) {
+  bool hung = false;
+  const Contestant kernel{
+      "mine:kernel", MLACHECK_TOP_K, [&](const Recipe& recipe) -> std::vector<CheckResult> {
+        CheckResult crashed = result(Status::crashed, recipe);
+        crashed.detail = hung ? "not called again after it hung" : "no answer in 1 s";
+        hung = true;
+        return {crashed};
+      }};
+  Watcher watcher;
+  const auto records = run_campaign({&kernel, 1}, plan_of(100), watcher);
+  ASSERT_THAT(records[0].failures, SizeIs(1));
+  EXPECT_EQ(records[0].failures[0].result.detail, "no answer in 1 s");
+  EXPECT_EQ(records[0].failures[0].shrunk.recipe, watcher.tried[0]);
+  EXPECT_LT(watcher.tried.size(), 5);
 }
 
 // Rare by its nature: one that another seed does not show is only counted.

@@ -20,7 +20,7 @@ CheckResult to_result(const Failure& failure) {
   result.detail +=
       fmt::format("\nseen in {} cases, first by {}", failure.cases, failure.original.repro);
   if (!shrunk.reproduced)
-    result.detail += "\nnot seen again on the same recipe: the kernel is not deterministic";
+    result.detail += "\nnot shrunk: it did not fail again on the same recipe";
   else if (!shrunk.minimal)
     result.detail += fmt::format("\nshrinking ended by its budget after {} tries", shrunk.trials);
   return result;

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "property_tests/campaign.h"
+#include "property_tests/laws/law.h"
+#include "property_tests/stage.h"
 #include "tools/commands.h"
 #include "tools/interruption.h"
 #include "tools/judgements.h"
@@ -67,14 +69,17 @@ std::vector<Contestant> contestants_of(const std::vector<KernelLibrary>& librari
     for (const mlacheck_kernel* kernel : library.kernels()) {
       const std::string_view op = operator_name(kernel->op);
       if (!operators.empty() && std::ranges::find(operators, op) == operators.end()) continue;
-      const KernelTarget target = library.target(kernel->name);
       Contestant& contestant = contestants.emplace_back();
       contestant.name = fmt::format("{}:{}", library.path().filename().string(), kernel->name);
       contestant.op = static_cast<Operator>(kernel->op);
-      contestant.trial = [&library, kernel, target](const Recipe& recipe) {
-        // A hang is one case's verdict: the next one is called again.
-        if (target.hung != nullptr) *target.hung = false;
+      contestant.trial = [&library, kernel](const Recipe& recipe) {
         return check_kernel(recipe, library, *kernel);
+      };
+      contestant.laws = [&library, kernel](const Recipe& recipe) {
+        return check_laws(recipe, library, *kernel);
+      };
+      contestant.explain = [&library, kernel](std::span<const Recipe> recipes) {
+        return explain_failure(recipes, library, *kernel);
       };
       contestant.supports = [&library, kernel](const Recipe& recipe) {
         const std::optional<CallOutcome> support = support_of(library, *kernel, recipe);
@@ -93,9 +98,10 @@ class Watcher : public CampaignWatcher {
   void starts(const Contestant& contestant, const Recipe& recipe, std::int64_t cases) override {
     cases_ = cases;
     const std::string line = minimal(recipe);
-    // The library is named too when it is the only one: the line is then the whole command.
-    const std::string command =
-        libraries_.size() == 1 ? repro_of(recipe, &libraries_[0]) : repro_of(recipe, nullptr);
+    const auto library = std::ranges::find_if(libraries_, [&](const KernelLibrary& candidate) {
+      return contestant.name.starts_with(candidate.path().filename().string() + ":");
+    });
+    const std::string command = repro_of(recipe, library == libraries_.end() ? nullptr : &*library);
     Interruption::set_last_words(
         fmt::format("\nmlacheck fuzz: died in {}: {}\n", contestant.name, command));
     if (prints_each_) report_.note(fmt::format("{}: {}", contestant.name, line));
