@@ -9,6 +9,7 @@ option(MLACHECK_WARNINGS_AS_ERRORS "Treat warnings as errors" OFF)
 option(MLACHECK_TESTS "Build the tests" ON)
 option(MLACHECK_BENCHMARKS "Build the benchmarks" ON)
 option(MLACHECK_SANITIZE "Build with AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+option(MLACHECK_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
 # The bit-explicit core and its replay program alone: needs nothing but the headers of Eigen, fmt and xxHash,
 # so that it can be cross-compiled.
 option(MLACHECK_BITS_ONLY "Build only the bit-explicit core and mlacheck_bits" OFF)

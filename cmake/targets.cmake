@@ -12,6 +12,11 @@ if(MLACHECK_SANITIZE)
   target_link_options(mlacheck_numerics INTERFACE -fsanitize=address,undefined)
 endif()
 
+if(MLACHECK_FUZZ)
+  target_compile_options(mlacheck_numerics INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  target_link_options(mlacheck_numerics INTERFACE -fsanitize=address,undefined)
+endif()
+
 add_library(mlacheck_warnings INTERFACE)
 target_compile_options(mlacheck_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
@@ -67,6 +72,17 @@ function(mlacheck_test name)
   endif()
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# mlacheck_fuzzer(<source without .cpp> DEPENDS ...): one libFuzzer program. Run it by hand.
+function(mlacheck_fuzzer name)
+  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  if(NOT MLACHECK_FUZZ)
+    return()
+  endif()
+  add_executable(${name} ${name}.cpp)
+  target_link_libraries(${name} PRIVATE mlacheck_numerics mlacheck_warnings ${arg_DEPENDS})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
 endfunction()
 
 # mlacheck_benchmark(<source without .cpp> DEPENDS ...): one Google Benchmark program.
