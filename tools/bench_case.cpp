@@ -89,12 +89,13 @@ std::int64_t row_bytes(const SparseAttentionRecipe& r) {
   return r.qk_dim * (r.kv == KvFormat::f32 ? 4 : 2);
 }
 
-Finding unwritten(const KernelCall& call, CallTensor tensor, std::size_t element_bytes) {
+Finding unwritten(const KernelCall& call, CallTensor tensor, std::size_t element_bytes,
+                  std::size_t stage) {
   const std::byte poison = poison_of(tensor);
   Finding finding;
   finding.stage = fmt::format("{} written", tensor_name(tensor));
   for (std::int32_t i = 0; i < call.calls(); ++i) {
-    const std::span<const std::byte> bytes = call.tensor(tensor, i);
+    const std::span<const std::byte> bytes = call.tensor(tensor, i, stage);
     for (std::size_t at = 0; at < bytes.size(); at += element_bytes) {
       const std::span<const std::byte> element = bytes.subspan(at, element_bytes);
       if (std::ranges::all_of(element, [&](std::byte b) { return b == poison; })) ++finding.failed;
@@ -109,8 +110,9 @@ Finding unwritten(const KernelCall& call, CallTensor tensor, std::size_t element
 }
 
 std::span<const std::byte> output_row(const KernelCall& call, CallTensor tensor,
-                                      std::int64_t tokens, std::int64_t t) {
-  const std::span<const std::byte> all = call.tensor(tensor, static_cast<std::int32_t>(t / tokens));
+                                      std::int64_t tokens, std::int64_t t, std::size_t stage) {
+  const std::span<const std::byte> all =
+      call.tensor(tensor, static_cast<std::int32_t>(t / tokens), stage);
   const std::size_t bytes = all.size() / static_cast<std::size_t>(tokens);
   return all.subspan(static_cast<std::size_t>(t % tokens) * bytes, bytes);
 }

@@ -13,7 +13,7 @@ class AttentionBench final : public BenchCase {
  public:
   explicit AttentionBench(const SparseAttentionRecipe& recipe) : case_(recipe) {}
 
-  std::int32_t op() const override { return MLACHECK_SPARSE_ATTENTION; }
+  std::vector<std::int32_t> ops() const override { return {MLACHECK_SPARSE_ATTENTION}; }
 
   std::unique_ptr<KernelCall> make_call(const TimedCalls& timed) const override {
     return make_timed_call(case_, timed);
@@ -35,7 +35,8 @@ class AttentionBench final : public BenchCase {
     return work;
   }
 
-  std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
+  std::vector<Finding> judge(const KernelCall& call, StageKernels kernels) const override {
+    const mlacheck_kernel& kernel = *kernels[0];
     const SparseAttentionProblem& p = case_.problem;
     const std::int64_t tokens = call.problem().u.sparse_attention.tokens;
     const std::vector<std::int64_t> rows =
@@ -60,7 +61,8 @@ class AttentionBench final : public BenchCase {
   }
 
   // The case's own values are read as its recipe says.
-  std::string refusal(const mlacheck_kernel& kernel) const override {
+  std::string refusal(StageKernels kernels) const override {
+    const mlacheck_kernel& kernel = *kernels[0];
     const bool reads_otherwise =
         case_.recipe.kv == KvFormat::record656 &&
         kernel.conventions.record_reader != static_cast<std::int32_t>(case_.recipe.reader) + 1;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "fixtures/case.h"
 #include "reference/verdict/check_index_scores.h"
@@ -17,7 +16,7 @@ class IndexScoresBench final : public BenchCase {
   explicit IndexScoresBench(std::shared_ptr<const IndexScoresCase> scores)
       : case_(std::move(scores)) {}
 
-  std::int32_t op() const override { return MLACHECK_INDEX_SCORES; }
+  std::vector<std::int32_t> ops() const override { return {MLACHECK_INDEX_SCORES}; }
 
   std::unique_ptr<KernelCall> make_call(const TimedCalls& timed) const override {
     return make_timed_call(*case_, timed);
@@ -29,16 +28,15 @@ class IndexScoresBench final : public BenchCase {
     return work;
   }
 
-  std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
+  std::vector<Finding> judge(const KernelCall& call, StageKernels kernels) const override {
+    const mlacheck_kernel& kernel = *kernels[0];
     const IndexScoresProblem& p = case_->problem;
     const std::int64_t tokens = call.problem().u.index_scores.tokens;
     const std::vector<std::int64_t> rows =
         judged_rows(tokens * call.calls(), p.heads * p.key_count * p.dim);
     std::vector<Finding> judged;
     for (const std::int64_t t : rows) {
-      const std::span<const std::byte> bytes = output_row(call, CallTensor::scores_out, tokens, t);
-      std::vector<float> scores(static_cast<std::size_t>(p.key_count));
-      std::memcpy(scores.data(), bytes.data(), bytes.size());
+      const auto scores = values_of_row<float>(call, CallTensor::scores_out, tokens, t);
       judged.push_back(check_index_scores(row_of(p, t), contract_of(kernel), scores.data()));
     }
     return {unwritten(call, CallTensor::scores_out, sizeof(float)),
@@ -53,7 +51,7 @@ class TopKBench final : public BenchCase {
  public:
   explicit TopKBench(const TopKRecipe& recipe) : case_(recipe) {}
 
-  std::int32_t op() const override { return MLACHECK_TOP_K; }
+  std::vector<std::int32_t> ops() const override { return {MLACHECK_TOP_K}; }
 
   std::unique_ptr<KernelCall> make_call(const TimedCalls& timed) const override {
     return make_timed_call(problem_of(case_), timed);
@@ -67,15 +65,14 @@ class TopKBench final : public BenchCase {
     return {real(scores * 4) / timed.calls, real(timed.tokens * p.k * 4), 0};
   }
 
-  std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
+  std::vector<Finding> judge(const KernelCall& call, StageKernels kernels) const override {
+    const mlacheck_kernel& kernel = *kernels[0];
     const TopKProblem p = problem_of(case_);
     const std::int64_t tokens = call.problem().u.top_k.rows;
     const std::vector<std::int64_t> rows = judged_rows(tokens * call.calls(), p.columns * 64);
     std::vector<Finding> judged;
     for (const std::int64_t t : rows) {
-      const std::span<const std::byte> bytes = output_row(call, CallTensor::selected, tokens, t);
-      std::vector<std::int32_t> selected(static_cast<std::size_t>(p.k));
-      std::memcpy(selected.data(), bytes.data(), bytes.size());
+      const auto selected = values_of_row<std::int32_t>(call, CallTensor::selected, tokens, t);
       judged.push_back(
           judge_row(case_, t, contract_of(kernel), kernel.conventions.row_relative != 0, selected));
     }

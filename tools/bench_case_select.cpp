@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "tools/bench_case.h"
 #include "tools/judgements.h"
 #include "tools/kernel_bridge.h"
@@ -15,7 +13,7 @@ class IndexSelectBench final : public BenchCase {
   explicit IndexSelectBench(std::shared_ptr<const IndexScoresCase> scores)
       : case_(std::move(scores)), k_(selected_keys(case_->problem)) {}
 
-  std::int32_t op() const override { return MLACHECK_INDEX_SELECT; }
+  std::vector<std::int32_t> ops() const override { return {MLACHECK_INDEX_SELECT}; }
 
   std::unique_ptr<KernelCall> make_call(const TimedCalls& timed) const override {
     return make_timed_select_call(*case_, k_, timed);
@@ -27,16 +25,15 @@ class IndexSelectBench final : public BenchCase {
     return work;
   }
 
-  std::vector<Finding> judge(const KernelCall& call, const mlacheck_kernel& kernel) const override {
+  std::vector<Finding> judge(const KernelCall& call, StageKernels kernels) const override {
+    const mlacheck_kernel& kernel = *kernels[0];
     const IndexScoresProblem& p = case_->problem;
     const std::int64_t tokens = call.problem().u.index_select.scores.tokens;
     const std::vector<std::int64_t> rows =
         judged_rows(tokens * call.calls(), p.heads * p.key_count * p.dim);
     std::vector<Finding> judged;
     for (const std::int64_t t : rows) {
-      const std::span<const std::byte> bytes = output_row(call, CallTensor::selected, tokens, t);
-      std::vector<std::int32_t> selected(static_cast<std::size_t>(k_));
-      std::memcpy(selected.data(), bytes.data(), bytes.size());
+      const auto selected = values_of_row<std::int32_t>(call, CallTensor::selected, tokens, t);
       judged.push_back(
           judge_row(p, t, contract_of(kernel), kernel.conventions.row_relative != 0, selected));
     }

@@ -44,6 +44,15 @@ mlacheck_kernel reference_kernel() {
   return kernel;
 }
 
+// What is wrong with a call's outputs; empty where nothing is.
+std::string flaw_of(const BenchCase& bench, const KernelCall& call) {
+  const mlacheck_kernel kernel = reference_kernel();
+  const mlacheck_kernel* const kernels[] = {&kernel};
+  for (const Finding& finding : bench.judge(call, kernels))
+    if (finding.status != Status::pass) return to_string(finding);
+  return "";
+}
+
 // Two calls of three rows each, whose outputs are the reference's.
 struct Timed {
   Timed(const char* line, std::vector<CallTensor> outputs)
@@ -64,12 +73,7 @@ struct Timed {
   std::byte* bytes_of(CallTensor tensor, std::int32_t call_index) {
     return const_cast<std::byte*>(call->tensor(tensor, call_index).data());
   }
-  // What is wrong with the outputs; empty where nothing is.
-  std::string flaw() const {
-    for (const Finding& finding : bench->judge(*call, reference_kernel()))
-      if (finding.status != Status::pass) return to_string(finding);
-    return "";
-  }
+  std::string flaw() const { return flaw_of(*bench, *call); }
 
   Recipe recipe;
   std::unique_ptr<BenchCase> bench;
@@ -108,8 +112,7 @@ TEST(BenchCase, NamesTheRowThatIsWrong) {
   }
   std::memset(const_cast<std::byte*>(call->tensor(CallTensor::selected, 1).data()) + 19 * 80, 0,
               80);
-  const std::vector<Finding> findings = bench->judge(*call, reference_kernel());
-  EXPECT_THAT(to_string(findings.back()), HasSubstr("row 39"));
+  EXPECT_THAT(flaw_of(*bench, *call), HasSubstr("row 39"));
 }
 
 TEST(BenchCase, SeesLseInAnotherBase) {
@@ -134,7 +137,7 @@ TEST(BenchCase, SeesASelectedKeyThatIsNot) {
 TEST(BenchCase, JudgesIndexSelectByTheScores) {
   const IndexScoresCase c(std::get<IndexScoresRecipe>(parse_recipe(kScores)));
   const auto bench = std::move(make_bench_cases(parse_recipe(kScores)).at(1));
-  ASSERT_EQ(bench->op(), MLACHECK_INDEX_SELECT);
+  ASSERT_EQ(bench->ops(), std::vector<std::int32_t>{MLACHECK_INDEX_SELECT});
   const auto call = bench->make_call(kTwoCalls);
   const std::int64_t k = call->problem().u.index_select.k;
   EXPECT_EQ(k, 50 / 4);
@@ -148,14 +151,9 @@ TEST(BenchCase, JudgesIndexSelectByTheScores) {
     std::memcpy(selected(static_cast<std::int32_t>(t / 3)) + t % 3 * k * 4, row.data(),
                 row.size() * 4);
   }
-  const auto flaw = [&] {
-    for (const Finding& finding : bench->judge(*call, reference_kernel()))
-      if (finding.status != Status::pass) return to_string(finding);
-    return std::string();
-  };
-  EXPECT_EQ(flaw(), "");
+  EXPECT_EQ(flaw_of(*bench, *call), "");
   std::memset(selected(1) + 2 * k * 4, 0, 8);  // row 5: key 0 twice
-  EXPECT_THAT(flaw(), AllOf(HasSubstr("index_select"), HasSubstr("row 5")));
+  EXPECT_THAT(flaw_of(*bench, *call), AllOf(HasSubstr("index_select"), HasSubstr("row 5")));
   EXPECT_EQ(bench->work(kTwoCalls).other_bytes, 3 * (3 * (128 * 2 + 4) + k * 4));
 }
 

@@ -27,6 +27,7 @@ nlohmann::json to_json(const BenchResult& r) {
   json["single_us"] = r.times.single * kMicro;
   json["graph_calls"] = r.times.graph_calls;
   json["inputs"] = r.timed.calls;
+  json["workspace_bytes"] = r.workspace_bytes;
   json["bytes"] = r.work.bytes();
   json["flops"] = r.work.flops;
   if (!r.floor) return json;
@@ -52,8 +53,9 @@ void BenchReport::begin(const std::string& recipe, const RateMeter::Answer& rate
                rates.rates.bytes_per_second * kTera, rates.rates.flops_per_second * kTera);
   else
     fmt::print("no floor: {}\n", rates.refusal);
-  fmt::print("{:>8} {:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8}  {:10} {}\n", "tokens", "graph us",
-             "single us", "floor us", "of floor", "bound", "TB/s", "TFLOP/s", "verdict", "kernel");
+  fmt::print("{:>8} {:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8} {:>9}  {:10} {}\n", "tokens",
+             "graph us", "single us", "floor us", "of floor", "bound", "TB/s", "TFLOP/s",
+             "work MiB", "verdict", "kernel");
   std::fflush(stdout);
 }
 
@@ -69,10 +71,11 @@ void BenchReport::add(const BenchResult& result) {
                  100 * r.floor->seconds / seconds, r.floor->bound);
     else
       fmt::print("{:>10} {:>8} {:>6} ", "-", "-", "-");
-    fmt::print("{:>6.2f} {:>8.1f}", r.work.bytes() / seconds * kTera,
-               r.work.flops / seconds * kTera);
+    fmt::print("{:>6.2f} {:>8.1f} {:>9.1f}", r.work.bytes() / seconds * kTera,
+               r.work.flops / seconds * kTera, static_cast<double>(r.workspace_bytes) * 0x1p-20);
   } else {
-    fmt::print("{:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8}", "-", "-", "-", "-", "-", "-", "-");
+    fmt::print("{:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8} {:>9}", "-", "-", "-", "-", "-", "-",
+               "-", "-");
   }
   fmt::print("  {:10} {}\n", name_of(r.status), r.kernel);
   if (r.status != Status::pass) fmt::print("         {}\n         repeat: {}\n", r.detail, r.repro);

@@ -20,6 +20,7 @@ struct BenchResult {
   Status status = Status::pass;
   std::string detail;  // why, where it is no PASS
   KernelTimes times;
+  std::int64_t workspace_bytes = 0;
   CallWork work;
   std::optional<Floor> floor;
 };

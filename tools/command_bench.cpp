@@ -30,6 +30,7 @@ struct BenchOptions {
   std::vector<std::string> recipes;
   std::vector<std::int64_t> tokens;
   bool batch_invariant = false;
+  bool chain = false;
   KernelOptions kernels;
   std::optional<std::filesystem::path> json;
 };
@@ -44,30 +45,41 @@ std::vector<std::string> default_recipes() {
 }
 const std::vector<std::int64_t> kDefaultTokens = {1, 8, 64, 256, 1024, 4096};
 
+std::string names_of(StageKernels kernels, const char* between) {
+  std::string names;
+  for (const mlacheck_kernel* kernel : kernels) {
+    if (!names.empty()) names += between;
+    names += kernel->name;
+  }
+  return names;
+}
+
 BenchResult time_one(const BenchCase& bench, const Recipe& recipe, const TimedCalls& timed,
-                     const KernelLibrary& library, const mlacheck_kernel& kernel) {
+                     const KernelLibrary& library, StageKernels kernels) {
   BenchResult result;
-  result.kernel = fmt::format("{}:{}", library.path().filename().string(), kernel.name);
+  result.kernel =
+      fmt::format("{}:{}", library.path().filename().string(), names_of(kernels, " > "));
   result.repro = repro_of(with_tokens(recipe, timed.tokens), &library);
   result.timed = timed;
-  result.detail = bench.refusal(kernel);
+  result.detail = bench.refusal(kernels);
   if (!result.detail.empty()) {
     result.status = Status::refused;
     return result;
   }
   const auto call = bench.make_call(timed);
-  const CallOutcome outcome = time_in_worker(*call, library.target(kernel.name));
+  const CallOutcome outcome = time_in_worker(*call, library.target(names_of(kernels, "\n")));
   if (outcome.kind != CallOutcome::Kind::done) {
     result.status = status_of(outcome.kind);
     result.detail = outcome.detail;
     return result;
   }
   result.times = outcome.times;
+  result.workspace_bytes = outcome.workspace_bytes;
   for (const std::string& trespass : call->trespasses()) {
     result.status = Status::fail;
     result.detail = trespass;
   }
-  for (const Finding& finding : bench.judge(*call, kernel)) {
+  for (const Finding& finding : bench.judge(*call, kernels)) {
     if (finding.status <= result.status) continue;
     result.status = finding.status;
     result.detail = to_string(finding);
@@ -75,14 +87,28 @@ BenchResult time_one(const BenchCase& bench, const Recipe& recipe, const TimedCa
   return result;
 }
 
+// The library's kernels for the stages from `chosen` on, in every combination.
+void choose_kernels(const KernelLibrary& library, const std::vector<std::int32_t>& ops,
+                    std::vector<const mlacheck_kernel*> chosen,
+                    std::vector<std::vector<const mlacheck_kernel*>>& all) {
+  if (chosen.size() == ops.size()) return all.push_back(std::move(chosen));
+  for (const mlacheck_kernel* kernel : library.kernels()) {
+    if (kernel->op != ops[chosen.size()]) continue;
+    chosen.push_back(kernel);
+    choose_kernels(library, ops, chosen, all);
+    chosen.pop_back();
+  }
+}
+
 // The library's kernels for it; what they refuse is told only where none takes it, and that there
 // are none.
 std::vector<BenchResult> time_library(const BenchCase& bench, const Recipe& recipe,
                                       const TimedCalls& timed, const KernelLibrary& library) {
+  std::vector<std::vector<const mlacheck_kernel*>> choices;
+  choose_kernels(library, bench.ops(), {}, choices);
   std::vector<BenchResult> taken, refused;
-  for (const mlacheck_kernel* kernel : library.kernels()) {
-    if (kernel->op != bench.op()) continue;
-    BenchResult result = time_one(bench, recipe, timed, library, *kernel);
+  for (const std::vector<const mlacheck_kernel*>& kernels : choices) {
+    BenchResult result = time_one(bench, recipe, timed, library, kernels);
     (result.status == Status::refused ? refused : taken).push_back(std::move(result));
   }
   if (!taken.empty()) return taken;
@@ -91,7 +117,9 @@ std::vector<BenchResult> time_library(const BenchCase& bench, const Recipe& reci
   none.kernel = library.path().filename().string();
   none.timed = timed;
   none.status = Status::skipped;
-  none.detail = fmt::format("has no kernel for {}", operator_name(bench.op()));
+  for (const std::int32_t op : bench.ops())
+    none.detail += fmt::format("{}{}", none.detail.empty() ? "has no kernel for " : ", then ",
+                               operator_name(op));
   none.repro = fmt::format("mlacheck kernels {}", library.path().string());
   return {none};
 }
@@ -111,7 +139,12 @@ void bench_recipe(Recipe recipe, const BenchOptions& options, std::int64_t l2_by
   validate(recipe);
   const RateMeter::Answer rates = meter.rates(recipe);
   report.begin(minimal(recipe), rates);
-  for (const std::unique_ptr<BenchCase>& bench : make_bench_cases(recipe))
+  std::vector<std::unique_ptr<BenchCase>> cases;
+  if (options.chain)
+    cases.push_back(make_chain_bench(recipe));
+  else
+    cases = make_bench_cases(recipe);
+  for (const std::unique_ptr<BenchCase>& bench : cases)
     for (const TimedCalls& calls : timed) {
       const CallWork work = bench->work(calls);
       for (const KernelLibrary& library : libraries)
@@ -136,6 +169,11 @@ int run_bench(BenchOptions options) {
       throw std::invalid_argument(fmt::format(
           "bench: '{}': --batch-invariant is a mode of op=sparse_attention alone", line));
   }
+  if (options.chain && !std::ranges::all_of(recipes, [](const Recipe& recipe) {
+        const auto* scores = std::get_if<IndexScoresRecipe>(&recipe);
+        return scores != nullptr && scores->requests == 1;
+      }))
+    throw std::invalid_argument("bench: --chain takes op=index_scores of one request");
   if (options.json) require_writable(*options.json);
   std::vector<KernelLibrary> libraries = options.kernels.load();
 
@@ -175,11 +213,17 @@ void add_bench(CLI::App& app, Action& action) {
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--batch-invariant", options->batch_invariant,
                     "Ask for the mode in which a row has the same bits alone and in any batch");
+  command
+      ->add_flag("--chain", options->chain,
+                 "Of op=index_scores: scores, top_k, map_slots where there is a block table, and "
+                 "sparse_attention of 64 heads, in turn")
+      ->excludes("--batch-invariant");
   add_kernel_options(*command, options->kernels);
   command->add_option("--json", options->json, "Write the results as JSON to this file");
   command->footer(
       "graph us   a call of a CUDA graph of calls one after another: median of 11 graphs\n"
       "single us  a call alone on an idle stream, between two events: median of 21\n"
+      "work MiB   of workspace that the kernel asked for\n"
       "floor us   the larger of the bytes that a call must move and the products that it must\n"
       "           make, at the rates that were measured in the same run\n"
       "Calls take turns on inputs that are larger than the L2 cache together. Outputs are "

@@ -35,18 +35,21 @@ std::vector<BlockPart> cache_parts(const mlacheck_problem& problem, std::uint64_
   return parts;
 }
 
-std::vector<BlockPart> block_parts(const CallHeader& layout) {
-  const CallHeader::Piece& cache = layout.pieces[static_cast<std::size_t>(CallTensor::cache)];
-  std::vector<BlockPart> parts = {{0, layout.bytes}};
-  if (cache.offset == 0) return parts;
-  const std::vector<BlockPart> pages = cache_parts(layout.problem, cache.bytes);
-  const std::int32_t copies = cache.stride == 0 ? 1 : layout.calls;
-  for (std::int32_t copy = 0; copy < copies; ++copy)
-    for (std::size_t i = 0; i + 1 < pages.size(); ++i) {
-      const std::uint64_t start = cache.offset + static_cast<std::uint64_t>(copy) * cache.stride;
-      parts.back().end = start + pages[i].end;
-      parts.push_back({start + pages[i + 1].begin, layout.bytes});
-    }
+std::vector<BlockPart> block_parts(std::span<const CallHeader* const> stages) {
+  const std::uint64_t bytes = stages[0]->bytes;
+  std::vector<BlockPart> parts = {{0, bytes}};
+  for (const CallHeader* stage : stages) {
+    const CallHeader::Piece& cache = stage->pieces[static_cast<std::size_t>(CallTensor::cache)];
+    if (cache.offset == 0) continue;
+    const std::vector<BlockPart> pages = cache_parts(stage->problem, cache.bytes);
+    const std::int32_t copies = cache.stride == 0 ? 1 : stage->calls;
+    for (std::int32_t copy = 0; copy < copies; ++copy)
+      for (std::size_t i = 0; i + 1 < pages.size(); ++i) {
+        const std::uint64_t start = cache.offset + static_cast<std::uint64_t>(copy) * cache.stride;
+        parts.back().end = start + pages[i].end;
+        parts.push_back({start + pages[i + 1].begin, bytes});
+      }
+  }
   return parts;
 }
 

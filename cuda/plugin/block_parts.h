@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cuda/include/mlacheck_kernel.h"
@@ -20,7 +21,7 @@ struct BlockPart {
 // is not to be touched.
 std::vector<BlockPart> cache_parts(const mlacheck_problem& problem, std::uint64_t bytes);
 
-// What a call's block holds: all but what lies between the pages of its caches.
-std::vector<BlockPart> block_parts(const CallHeader& layout);
+// What the block of a call of these stages holds: all but what lies between the pages of its caches.
+std::vector<BlockPart> block_parts(std::span<const CallHeader* const> stages);
 
 }  // namespace mlacheck

@@ -18,9 +18,7 @@ namespace mlacheck {
 class CallMemory {
  public:
   CallMemory(std::span<std::byte> block, std::uint64_t workspace_bytes, bool on_device)
-      : block_(block),
-        parts_(block_parts(*reinterpret_cast<const CallHeader*>(block.data()))),
-        workspace_bytes_(workspace_bytes) {
+      : block_(block), parts_(block_parts(headers_of(block))), workspace_bytes_(workspace_bytes) {
     if (on_device) {
       device_block_.emplace(block.size());
       device_workspace_.emplace(guarded_bytes());
@@ -44,10 +42,10 @@ class CallMemory {
   void wait() const {
     if (device_block_) synchronise_device();
   }
-  // The kernel's outputs and what else it wrote, into the block in host memory, but for the header.
-  void fetch() {
+  // The kernel's outputs and what else it wrote, into the block in host memory, but for the headers.
+  void fetch(std::size_t header_bytes) {
     if (!device_block_) return;
-    std::vector<std::byte> header(sizeof(CallHeader));
+    std::vector<std::byte> header(header_bytes);
     std::copy_n(block_.begin(), header.size(), header.begin());
     for (const BlockPart& part : parts_) device_block_->copy_to(host(part), part.begin);
     std::copy(header.begin(), header.end(), block_.begin());

@@ -63,25 +63,31 @@ struct CallSeries {
 // What an output holds before the kernel writes it.
 std::byte poison_of(CallTensor tensor);
 
-// What stands at the start of the shared block (PROTOCOL.md).
+// What stands at the start of the shared block, one for each stage, kHeaderBytes apart (PROTOCOL.md).
 struct CallHeader {
   struct Piece {
     std::uint64_t offset;  // from the start of the block; 0: the call has no such tensor
     std::uint64_t bytes;
     std::uint64_t stride;  // to that of the next call; 0 where they share it
   };
-  std::int32_t calls;  // that the tensors are for
-  std::uint32_t reserved;
-  std::uint64_t bytes;  // of the block
+  std::int32_t calls;       // that the tensors are for
+  std::uint32_t following;  // stages
+  std::uint64_t bytes;      // of the block
   Piece pieces[kCallTensors];
   mlacheck_problem problem;  // last: fields are appended to it
 };
+inline constexpr std::size_t kHeaderBytes =
+    (sizeof(CallHeader) + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+
+// Those of a block. Throws std::runtime_error where it has no room for as many as it says.
+std::vector<const CallHeader*> headers_of(std::span<const std::byte> block);
 
 // One call of a kernel, laid out in shared memory so that another process can make it:
 //
 //   header | guard | tensor | guard | guard | tensor | guard | ...
 //
-// Of a cache whose pages lie far apart only the pages are memory (block_parts.h).
+// or a chain of calls, stage after stage, of which one may read what another has written. Of a cache
+// whose pages lie far apart only the pages are memory (block_parts.h).
 //
 // A guard shows writes outside a tensor. Outputs start as poison (all ones, a NaN, for floats;
 // kIntegerPoison for integers), so that what a kernel leaves unwritten shows. Inputs are hashed, so
@@ -97,39 +103,64 @@ class KernelCall {
     std::size_t bytes;
   };
 
+  // An input that an earlier stage's output is.
+  struct Link {
+    CallTensor input;
+    std::size_t stage;
+    CallTensor output;
+  };
+  struct Stage {
+    mlacheck_problem problem = {};
+    std::vector<Input> inputs = {};
+    std::vector<Output> outputs = {};
+    std::vector<Link> links = {};
+    bool own_caches = false;
+  };
+
   // Copies the inputs. Of a series the problem is each call's, inputs and outputs are those of all.
   // Throws std::system_error when shared memory is short.
   KernelCall(const mlacheck_problem& problem, std::span<const Input> inputs,
              std::span<const Output> outputs, const CallSeries& series = {});
+  // A chain, or so many of them on consecutive rows.
+  KernelCall(std::span<const Stage> stages, std::int32_t calls);
   KernelCall(const KernelCall&) = delete;
   KernelCall& operator=(const KernelCall&) = delete;
 
   int file_descriptor() const { return memory_.file_descriptor(); }
-  const mlacheck_problem& problem() const { return layout_.problem; }
-  std::int32_t calls() const { return layout_.calls; }
-  std::span<const std::byte> tensor(CallTensor tensor, std::int32_t call = 0) const;
+  std::size_t stages() const { return stages_.size(); }
+  const mlacheck_problem& problem(std::size_t stage = 0) const {
+    return stages_[stage].layout.problem;
+  }
+  std::int32_t calls() const { return stages_[0].layout.calls; }
+  std::span<const std::byte> tensor(CallTensor tensor, std::int32_t call = 0,
+                                    std::size_t stage = 0) const;
 
   // What a finished call did that it must not: "wrote before lse", "wrote past the end of lse",
   // "changed its input q", "wrote between the pages of cache", "changed the problem".
   std::vector<std::string> trespasses() const;
 
  private:
+  // As it was laid out: a kernel that writes wildly can reach the copy in shared memory.
+  struct Laid {
+    CallHeader layout = {};
+    std::uint64_t input_hashes[kCallTensors] = {};
+    bool is_linked[kCallTensors] = {};
+  };
+  static std::vector<Laid> lay_out(std::span<const Stage> stages, std::int32_t calls);
+  static std::vector<BlockPart> parts_of_block(const std::vector<Laid>& stages);
+
   std::byte* block() const { return memory_.bytes().data(); }
-  const CallHeader::Piece& piece(CallTensor tensor) const {
-    return layout_.pieces[static_cast<std::size_t>(tensor)];
-  }
-  std::int32_t copies(CallTensor tensor) const {
-    return piece(tensor).stride == 0 ? 1 : layout_.calls;
+  std::int32_t copies(const Laid& stage, CallTensor tensor) const {
+    return stage.layout.pieces[static_cast<std::size_t>(tensor)].stride == 0 ? 1 : calls();
   }
   // What the tensor holds, from its own start.
-  std::vector<BlockPart> parts_of(CallTensor tensor) const;
-  std::uint64_t hash_of_inputs(CallTensor tensor) const;
+  static std::vector<BlockPart> parts_of(const Laid& stage, CallTensor tensor);
+  std::uint64_t hash_of_inputs(std::size_t stage, CallTensor tensor) const;
+  void find_trespasses(std::size_t stage, std::vector<std::string>& found) const;
 
-  // As it was laid out: a kernel that writes wildly can reach the copy in shared memory.
-  CallHeader layout_;
+  std::vector<Laid> stages_;
   std::vector<BlockPart> parts_;  // of the block
   SharedMemory memory_;
-  std::uint64_t input_hashes_[kCallTensors] = {};
 };
 
 }  // namespace mlacheck

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -149,6 +150,33 @@ TEST(KernelCall, SeesWhatIsWrittenOnPagesFarApartAndBetweenThem) {
   const FarPages past;
   past.at(2 * FarPages::kStride + 64) ^= std::byte{1};
   EXPECT_THAT(past.call->trespasses(), ElementsAre("wrote past the end of cache"));
+}
+
+// Positions to slots to slots of those, by two calls each.
+TEST(KernelCall, ChainsStagesByWhatOneWroteAndTheNextReads) {
+  const std::vector<std::int32_t> positions = {0, 1, 2, 3}, table = {5};
+  KernelCall::Stage first, second;
+  first.inputs = {{CallTensor::positions, std::as_bytes(std::span(positions))},
+                  {CallTensor::block_table, std::as_bytes(std::span(table))}};
+  first.outputs = {{CallTensor::slots, 16}};
+  second.problem.op = MLACHECK_MAP_SLOTS;
+  second.inputs = {{CallTensor::block_table, std::as_bytes(std::span(table))}};
+  second.outputs = {{CallTensor::slots, 16}};
+  second.links = {{CallTensor::positions, 0, CallTensor::slots}};
+  const KernelCall chain(std::array{first, second}, 2);
+  EXPECT_EQ(chain.stages(), 2u);
+  EXPECT_EQ(chain.problem(1).op, MLACHECK_MAP_SLOTS);
+  for (const std::int32_t i : {0, 1}) {
+    EXPECT_EQ(chain.tensor(CallTensor::positions, i, 1).data(),
+              chain.tensor(CallTensor::slots, i).data());
+    EXPECT_NE(chain.tensor(CallTensor::slots, i, 1).data(),
+              chain.tensor(CallTensor::slots, i).data());
+  }
+  // What the first writes is no changed input of the second's.
+  const_cast<std::byte&>(chain.tensor(CallTensor::slots)[0]) = std::byte{1};
+  EXPECT_THAT(chain.trespasses(), IsEmpty());
+  const_cast<std::byte&>(chain.tensor(CallTensor::block_table, 0, 1)[0]) ^= std::byte{1};
+  EXPECT_THAT(chain.trespasses(), ElementsAre("changed its input block_table"));
 }
 
 // As PROTOCOL.md has it.

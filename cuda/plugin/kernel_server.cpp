@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cuda/plugin/call_memory.h"
 #include "cuda/plugin/kernel_library.h"
@@ -59,64 +60,132 @@ mlacheck_tensors addresses(std::byte* block, const CallHeader& header, std::int3
 
 constexpr std::uint64_t kLargestWorkspace = std::uint64_t{1} << 34;
 
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    lines.emplace_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return lines;
+}
+
+// A kernel with its problem and its part of the workspace.
+struct Stage {
+  const mlacheck_kernel* kernel = nullptr;
+  const CallHeader* header = nullptr;
+  std::uint64_t workspace_at = 0, workspace_bytes = 0;
+};
+
+// Stage after stage of a call, each with a kernel of the library.
+class Stages {
+ public:
+  // Throws KernelLibraryError for a kernel that there is none of, std::runtime_error for a block of
+  // another number of stages.
+  Stages(std::span<std::byte> block, const KernelLibrary& library, std::string_view kernels) {
+    const std::vector<std::string> names = lines_of(kernels);
+    const std::vector<const CallHeader*> headers = headers_of(block);
+    if (headers.size() != names.size())
+      throw std::runtime_error(
+          fmt::format("{} kernels for a call of {} stages", names.size(), headers.size()));
+    for (std::size_t i = 0; i < names.size(); ++i)
+      stages_.push_back({&library.kernel(names[i]), headers[i]});
+  }
+
+  // Why one refuses its problem; empty when none does.
+  std::string refusal() {
+    for (const Stage& stage : stages_) {
+      if (stage.kernel->memory != stages_[0].kernel->memory)
+        return fmt::format("{} wants its tensors elsewhere than {}", stage.kernel->name,
+                           stages_[0].kernel->name);
+      if (stage.kernel->supports(&stage.header->problem, why_.data(), why_.size()) == 0)
+        return reason();
+    }
+    return "";
+  }
+  // What went wrong; empty when nothing did.
+  std::string ask_workspaces() {
+    for (Stage& stage : stages_) {
+      stage.workspace_at = workspace_bytes_;
+      if (stage.kernel->workspace_size(&stage.header->problem, &stage.workspace_bytes) != 0)
+        return "workspace_size failed on a problem that it supports";
+      if (stage.workspace_bytes > kLargestWorkspace)
+        return fmt::format("asks for a workspace of {} bytes, at most {} are given",
+                           stage.workspace_bytes, kLargestWorkspace);
+      // What is the last stage's ends where the guard begins.
+      const bool is_last = &stage == &stages_.back();
+      workspace_bytes_ += is_last ? stage.workspace_bytes
+                                  : (stage.workspace_bytes + kTensorAlignment - 1) /
+                                        kTensorAlignment * kTensorAlignment;
+    }
+    return "";
+  }
+  std::uint64_t workspace_bytes() const { return workspace_bytes_; }
+  bool is_on_device() const { return stages_[0].kernel->memory == MLACHECK_DEVICE; }
+  std::int32_t calls() const { return stages_[0].header->calls; }
+  std::size_t count() const { return stages_.size(); }
+
+  // Call i of the stages, in turn; false with a reason where one fails.
+  bool start(CallMemory& memory, std::int32_t i, void* stream) {
+    for (const Stage& stage : stages_) {
+      const mlacheck_tensors tensors = addresses(memory.block(), *stage.header, i);
+      if (stage.kernel->run(&stage.header->problem, &tensors,
+                            memory.workspace() + stage.workspace_at, stage.workspace_bytes, stream,
+                            why_.data(), why_.size()) != 0)
+        return false;
+    }
+    return true;
+  }
+  std::string reason() const { return {why_.data(), strnlen(why_.data(), why_.size())}; }
+
+ private:
+  std::vector<Stage> stages_;
+  std::uint64_t workspace_bytes_ = 0;
+  std::array<char, 512> why_ = {};
+};
+
 // What a call comes to, as it is written into the answer.
 std::string make_call(std::span<std::byte> block, const KernelLibrary& library,
-                      const std::string& name, std::string_view task) {
-  auto& header = *reinterpret_cast<CallHeader*>(block.data());
-  const mlacheck_kernel& kernel = library.kernel(name);
-  std::array<char, 512> why = {};
-  const auto reason = [&] { return std::string(why.data(), strnlen(why.data(), why.size())); };
-  if (task == "time" && kernel.memory != MLACHECK_DEVICE) {
+                      std::string_view kernels, std::string_view task) {
+  Stages stages(block, library, kernels);
+  if (task == "time" && !stages.is_on_device())
     return "refused wants host memory: only kernels on a GPU are timed";
-  }
-  if (task != "supports" && kernel.memory == MLACHECK_DEVICE && !find_gpu()) {
+  if (task != "supports" && stages.is_on_device() && !find_gpu())
     return "refused wants device memory, and there is no GPU here";
-  }
-  if (kernel.supports(&header.problem, why.data(), why.size()) == 0) return "refused " + reason();
+  const std::string refusal = stages.refusal();
+  if (!refusal.empty()) return "refused " + refusal;
   if (task == "supports") return "done";
+  const std::string flaw = stages.ask_workspaces();
+  if (!flaw.empty()) return "failed " + flaw;
 
-  std::uint64_t workspace_bytes = 0;
-  if (kernel.workspace_size(&header.problem, &workspace_bytes) != 0) {
-    return "failed workspace_size failed on a problem that it supports";
-  }
-  if (workspace_bytes > kLargestWorkspace) {
-    return fmt::format("failed asks for a workspace of {} bytes, at most {} are given",
-                       workspace_bytes, kLargestWorkspace);
-  }
   std::optional<CallMemory> taken;
   try {
-    taken.emplace(block, workspace_bytes, kernel.memory == MLACHECK_DEVICE);
+    taken.emplace(block, stages.workspace_bytes(), stages.is_on_device());
   } catch (const DeviceMemoryShort& error) {
     return fmt::format("refused {}", error.what());
   }
   CallMemory& memory = *taken;
-  const auto start = [&](std::int32_t i, void* stream) {
-    const mlacheck_tensors tensors = addresses(memory.block(), header, i);
-    return kernel.run(&header.problem, &tensors, memory.workspace(), workspace_bytes, stream,
-                      why.data(), why.size());
-  };
   memory.wait();
   const auto begin = Clock::now();
   KernelTimes times;
   if (task == "time") {
     times = time_calls(
-        header.calls,
+        stages.calls(),
         [&](std::int32_t i, void* stream) {
-          if (start(i, stream) != 0) throw std::runtime_error(reason());
+          if (!stages.start(memory, i, stream)) throw std::runtime_error(stages.reason());
         },
         [&] { memory.reset(); });
   } else {
-    if (start(0, nullptr) != 0) return "failed " + reason();
+    if (!stages.start(memory, 0, nullptr)) return "failed " + stages.reason();
     memory.wait();
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  memory.fetch();
-  if (memory.workspace_overrun()) {
-    return fmt::format("failed wrote outside its workspace of {} bytes", workspace_bytes);
-  }
+  memory.fetch(stages.count() * kHeaderBytes);
+  if (memory.workspace_overrun())
+    return fmt::format("failed wrote outside its workspace of {} bytes", stages.workspace_bytes());
   if (task == "time")
-    return fmt::format("done {} {} {} {}", seconds, times.in_graph, times.single,
-                       times.graph_calls);
+    return fmt::format("done {} {} {} {} {}", seconds, times.in_graph, times.single,
+                       times.graph_calls, stages.workspace_bytes());
   return fmt::format("done {}", seconds);
 }
 
@@ -146,12 +215,12 @@ class Server {
   std::string answer(std::string_view request, int file_descriptor) {
     const std::size_t word = std::min(request.find(' '), request.size());
     const std::string_view task = request.substr(0, word);
-    const std::string kernel(request.substr(std::min(word + 1, request.size())));
+    const std::string_view kernels = request.substr(std::min(word + 1, request.size()));
     try {
       if (task == "describe") return describe_library(file_descriptor);
       if (!library_) return "failed it was not asked to describe its library first";
       const MappedBlock block(file_descriptor, sizeof(CallHeader));
-      return make_call(block.bytes(), *library_, kernel, task);
+      return make_call(block.bytes(), *library_, kernels, task);
     } catch (const std::exception& error) {
       return fmt::format("failed {}", error.what());
     }

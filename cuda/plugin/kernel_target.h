@@ -10,7 +10,7 @@ class KernelProcessPool;
 // Which kernel to call, and where.
 struct KernelTarget {
   std::shared_ptr<KernelProcessPool> processes;  // one for all kernels of a library
-  std::string kernel;
+  std::string kernel;                            // of a chain: one a line
 };
 
 }  // namespace mlacheck

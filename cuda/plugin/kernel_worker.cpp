@@ -27,7 +27,7 @@ bool take_number(std::string_view& text, T& number) {
   return true;
 }
 
-// "done SECONDS", timed also "IN_GRAPH SINGLE GRAPH_CALLS"; supports: "done" alone.
+// "done SECONDS", timed also "IN_GRAPH SINGLE GRAPH_CALLS WORKSPACE"; supports: "done" alone.
 CallOutcome done(std::string_view text, std::string_view task) {
   const std::string all(text);
   CallOutcome outcome = {.kind = Kind::done, .detail = ""};
@@ -35,7 +35,8 @@ CallOutcome done(std::string_view text, std::string_view task) {
   if (task == "time")
     is_right = is_right && take_number(text, outcome.times.in_graph) &&
                take_number(text, outcome.times.single) &&
-               take_number(text, outcome.times.graph_calls);
+               take_number(text, outcome.times.graph_calls) &&
+               take_number(text, outcome.workspace_bytes);
   if (is_right && text.empty()) return outcome;
   return {.kind = Kind::crashed, .detail = fmt::format("a broken answer: 'done {}'", all)};
 }

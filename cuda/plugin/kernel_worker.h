@@ -11,10 +11,11 @@ namespace mlacheck {
 struct CallOutcome {
   enum class Kind { done, refused, failed, crashed, timed_out };
   Kind kind = Kind::failed;
-  std::string detail;             // the kernel's reason, or the signal
-  double seconds = 0;             // of the kernel's `run`
-  KernelTimes times = {};         // of calls that were to be timed
-  std::int64_t calls_before = 0;  // that its process had made
+  std::string detail;                // the kernel's reason, or the signal
+  double seconds = 0;                // of the kernel's `run`
+  KernelTimes times = {};            // of calls that were to be timed
+  std::int64_t workspace_bytes = 0;  // that those were given
+  std::int64_t calls_before = 0;     // that its process had made
 };
 
 // Makes the call in another process, so that a kernel that crashes, hangs or corrupts memory is a
