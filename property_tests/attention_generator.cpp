@@ -51,25 +51,29 @@ const Table<kv_record_656::Reader> kReaders = {{kv_record_656::Reader::bf16_scal
                                                {kv_record_656::Reader::e8m0_scale, 1}};
 const Table<OutputType> kOutputs = {{OutputType::q, 2}, {OutputType::f32, 1}};
 
-const Table<AttentionFill> kFills = {{AttentionFill::gaussian, 4}, {AttentionFill::peaky, 2},
-                                     {AttentionFill::biased, 3},   {AttentionFill::sink_key, 2},
-                                     {AttentionFill::census, 4},   {AttentionFill::needle, 3}};
+const Table<AttentionFill> kFills = {
+    {AttentionFill::gaussian, 4}, {AttentionFill::peaky, 2},     {AttentionFill::biased, 3},
+    {AttentionFill::sink_key, 2}, {AttentionFill::census, 4},    {AttentionFill::needle, 3},
+    {AttentionFill::ladder, 3},   {AttentionFill::realistic, 3}, {AttentionFill::powers, 2}};
 // Powers that every format holds, and those of bf16 and f32 alone: from subnormal keys to 400.
 const Table<Sizes> kPowers = {{0, 30}, {-1, 1}, {1, 1}, {4, 1}, {7, 1}, {-8, 1}, {{-16, -14}, 1}};
 const Table<Sizes> kWidePowers = {{0, 30},  {8, 2},   {1, 1},    {-1, 1},  {-8, 1},
                                   {-16, 1}, {-64, 1}, {-100, 1}, {-126, 1}};
 
 const Table<IndexPattern> kIndices = {
-    {IndexPattern::random, 5}, {IndexPattern::identity, 2}, {IndexPattern::duplicates, 2}};
+    {IndexPattern::random, 10},    {IndexPattern::identity, 4},      {IndexPattern::duplicates, 4},
+    {IndexPattern::descending, 2}, {IndexPattern::one_slot, 1},      {IndexPattern::with_first, 2},
+    {IndexPattern::with_last, 2},  {IndexPattern::without_first, 2}, {IndexPattern::runs, 3}};
 const Table<AbsentPlace> kAbsent = {{AbsentPlace::none, 12},     {AbsentPlace::prefix, 4},
                                     {AbsentPlace::suffix, 4},    {AbsentPlace::interleaved, 2},
                                     {AbsentPlace::scattered, 4}, {AbsentPlace::rows, 2},
-                                    {AbsentPlace::all, 1}};
+                                    {AbsentPlace::all, 1},       {AbsentPlace::lead, 4}};
 const Table<AbsentValue> kAbsentValues = {{AbsentValue::minus_one, 1}, {AbsentValue::extremes, 1}};
 const Table<LengthPattern> kLengths = {{LengthPattern::full, 12},
                                        {LengthPattern::random, 6},
                                        {LengthPattern::edges, 5},
-                                       {LengthPattern::zero, 1}};
+                                       {LengthPattern::zero, 1},
+                                       {LengthPattern::tiles, 5}};
 const Table<SinkPattern> kSinks = {{SinkPattern::none, 12},
                                    {SinkPattern::zero, 1},
                                    {SinkPattern::random, 4},
@@ -87,7 +91,7 @@ std::string keys_of(const Types& types) {
 // Milliseconds of reference and oracle on one core.
 double cost_of(const SparseAttentionRecipe& r) {
   // The oracle takes its time over weights that all but vanish.
-  const double slow = r.fill == AttentionFill::needle ? 4 : 1;
+  const double slow = r.fill == AttentionFill::needle || r.fill == AttentionFill::ladder ? 4 : 1;
   const double products = slow * static_cast<double>(r.tokens * r.heads * r.topk) *
                           static_cast<double>(r.qk_dim + r.v_dim);
   const double filled =
@@ -138,18 +142,21 @@ SparseAttentionRecipe draw_attention(Draw draw) {
   const bool wide = r.kv == KvFormat::bf16 || r.kv == KvFormat::f32;
   r.kv_power = draw.size("kv_power", wide ? kWidePowers : kPowers);
   r.poison = draw.once("poison", 2);
+  if (r.poison) r.poison_as = draw.one_of("poison_as", poison_values());
   r.index = draw.one_of("index", kIndices);
   r.absent = draw.one_of("absent", kAbsent);
   r.absent_value = draw.one_of("absent_as", kAbsentValues);
   r.length = draw.supported("length", kLengths, [](LengthPattern length) {
     return length == LengthPattern::full ? "length=full" : "length=random";
   });
+  r.junk = r.length != LengthPattern::full && draw.once("junk", 2);
   r.sm_scale = draw.one_of("scale", kScales);
   r.sink = draw.supported("sink", kSinks, [](SinkPattern sink) {
     return sink == SinkPattern::none ? "sink=none" : "sink=random";
   });
   r.seed = draw.bits("seed") >> 32;
   if (!record) r.row_pad = draw.supported_size("pad", kRowPads);
+  r.q_pad = draw.size("q_pad", query_pads());
 
   const Extent extent = draw_extent(draw);
   do {

@@ -68,6 +68,7 @@ const std::vector<Measure> kMeasures = {
       {"more", 257, kMost}}},
     {"gap", {{"0", 0, 0}, {"some", 1, kMost}}},
     {"pad", {{"0", 0, 0}, {"some", 1, kMost}}},
+    {"q_pad", {{"0", 0, 0}, {"some", 1, kMost}}},
     {"kv_power", {{"subnormal", -126, -100}, {"down", -99, -1}, {"0", 0, 0}, {"up", 1, kMost}}},
     {"requests", {{"1", 1, 1}, {"some", 2, kMost}}},
     {"k mod 64", {{"0", 0, 0}, {"1", 1, 1}, {"2-62", 2, 62}, {"63", 63, 63}}},
@@ -166,11 +167,11 @@ ErrorClasses errors_of(Operator op) {
     case MLACHECK_SPARSE_ATTENTION:
       return {lost_key,    doubled_key,   misread_key,     absent_read,      query_key,
               rope_part,   softmax_scale, weight_rounding, partial_rounding, sink_rule,
-              length_rule, empty_row,     address_width};
+              length_rule, empty_row,     address_width,   rescale,          run_dependence};
     case MLACHECK_INDEX_SCORES:
     case MLACHECK_INDEX_SELECT:
-      return {misread_key, absent_read, query_key,   relu,         head_weight,
-              key_scale,   key_range,   block_table, address_width};
+      return {misread_key, absent_read, query_key,     relu,        head_weight,   key_scale,
+              key_range,   block_table, address_width, score_width, run_dependence};
     case MLACHECK_MAP_SLOTS:
       return {block_table};
     case MLACHECK_TOP_K:

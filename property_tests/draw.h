@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "fixtures/counter_random.h"
+#include "fixtures/recipe.h"
 #include "property_tests/narrowing.h"
 
 namespace mlacheck {
@@ -118,6 +119,8 @@ class Draw {
 // Of the keys that are drawn alike for every operator.
 Table<Sizes> page_sizes();
 Table<Sizes> page_gaps();
+Table<Sizes> query_pads();
+Table<PoisonValue> poison_values();
 // Around n: the number itself, one more and less, its half and double; whole pages, a slot more and
 // less; few; any up to `most`.
 std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n, std::int64_t page,

@@ -60,8 +60,9 @@ const Table<RangePattern> kRanges = {{RangePattern::full, 4},
                                      {RangePattern::causal, 5},
                                      {RangePattern::random, 5},
                                      {RangePattern::edges, 4}};
-const Table<IndexFill> kFills = {
-    {IndexFill::gaussian, 8}, {IndexFill::plateau, 4}, {IndexFill::zeros, 1}};
+const Table<IndexFill> kFills = {{IndexFill::gaussian, 8},  {IndexFill::plateau, 4},
+                                 {IndexFill::zeros, 1},     {IndexFill::narrow, 3},
+                                 {IndexFill::past_fp16, 2}, {IndexFill::one_key, 2}};
 const Table<HeadReduction> kReductions = {{HeadReduction::ordered, 4},
                                           {HeadReduction::sequential, 1}};
 
@@ -114,6 +115,8 @@ IndexScoresRecipe draw_index_scores(Draw draw, bool needs_table) {
   });
   r.fill = draw.one_of("fill", kFills);
   r.poison = draw.once("poison", 2);
+  if (r.poison) r.poison_as = draw.one_of("poison_as", poison_values());
+  r.q_pad = draw.size("q_pad", query_pads());
   r.reduction = draw.one_of("reduction", kReductions);
   r.seed = draw.bits("seed") >> 32;
 

@@ -29,6 +29,12 @@ Table<Sizes> page_sizes() {
 
 Table<Sizes> page_gaps() { return {{0, 4}, {1, 3}, {3, 1}, {64, 1}}; }
 
+Table<Sizes> query_pads() { return {{0, 12}, {8, 2}, {64, 1}, {1, 1}, {3, 1}}; }
+
+Table<PoisonValue> poison_values() {
+  return {{PoisonValue::nan, 4}, {PoisonValue::large, 1}, {PoisonValue::seven, 1}};
+}
+
 std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n, std::int64_t page,
                          std::int64_t most) {
   const auto part = [&](std::string_view name) { return fmt::format("{}.{}", key, name); };

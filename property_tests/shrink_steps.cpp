@@ -58,7 +58,7 @@ std::vector<AttentionFill> simpler(AttentionFill fill) {
 }
 
 std::vector<IndexFill> simpler(IndexFill fill) {
-  const std::vector<IndexFill> order = {IndexFill::zeros, IndexFill::plateau};
+  const std::vector<IndexFill> order = {IndexFill::zeros, IndexFill::plateau, IndexFill::gaussian};
   return {order.begin(), std::find(order.begin(), order.end(), fill)};
 }
 

@@ -81,10 +81,13 @@ std::int64_t extent(const RowsView& rows, std::int64_t dim) {
          dim * static_cast<std::int64_t>(size_of(rows.dtype));
 }
 
+// To the last element; of a series, whose queries are a case's, to the end of the slack behind it.
 std::int64_t query_bytes(const QueryView& q, std::int64_t tokens, std::int64_t heads,
-                         std::int64_t dim) {
+                         std::int64_t dim, const CallSeries& series) {
   if (tokens == 0) return 0;
-  const std::int64_t elements = (tokens - 1) * q.token_stride + (heads - 1) * q.head_stride + dim;
+  const std::int64_t elements =
+      series.calls > 1 ? tokens * q.token_stride
+                       : (tokens - 1) * q.token_stride + (heads - 1) * q.head_stride + dim;
   return elements * static_cast<std::int64_t>(size_of(q.dtype));
 }
 
@@ -117,7 +120,7 @@ std::unique_ptr<KernelCall> attention_call(const SparseAttentionProblem& p,
   a.batch_invariant = mode.batch_invariant ? 1 : 0;
 
   Parts parts;
-  parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.qk_dim));
+  parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.qk_dim, mode.series));
   parts.input(CallTensor::cache, rows, row_bytes);
   parts.input(CallTensor::indices, p.indices,
               p.tokens == 0 ? 0 : (p.tokens - 1) * p.index_stride + p.topk);
@@ -150,7 +153,7 @@ std::unique_ptr<KernelCall> case_call(const SparseAttentionCase& attention,
 
 // What index_scores and index_select read.
 struct ScoreCall {
-  explicit ScoreCall(const IndexScoresProblem& p)
+  explicit ScoreCall(const IndexScoresProblem& p, const CallSeries& series = {})
       : first(static_cast<std::size_t>(p.tokens), 0),
         last(static_cast<std::size_t>(p.tokens), static_cast<std::int32_t>(p.key_count)) {
     scores.tokens = p.tokens;
@@ -169,7 +172,7 @@ struct ScoreCall {
     const bool has_range = p.key_begin != nullptr || p.key_end != nullptr;
     scores.has_key_range = has_range ? 1 : 0;
 
-    parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.dim));
+    parts.input(CallTensor::q, p.q.data, query_bytes(p.q, p.tokens, p.heads, p.dim, series));
     parts.input(CallTensor::cache, p.keys.data, extent(p.keys, p.dim));
     parts.input(CallTensor::weights, p.weights, p.tokens * p.heads);
     parts.input(CallTensor::block_table, p.block_table, p.requests * p.block_table_stride);
@@ -188,7 +191,7 @@ struct ScoreCall {
 
 std::unique_ptr<KernelCall> scores_call(const IndexScoresProblem& p, const CallSeries& series,
                                         bool unmasked = false) {
-  ScoreCall call(p);
+  ScoreCall call(p, series);
   mlacheck_problem problem = problem_of(MLACHECK_INDEX_SCORES);
   problem.u.index_scores = call.scores;
   problem.u.index_scores.tokens = p.tokens / series.calls;
@@ -199,7 +202,7 @@ std::unique_ptr<KernelCall> scores_call(const IndexScoresProblem& p, const CallS
 
 std::unique_ptr<KernelCall> select_call(const IndexScoresProblem& p, std::int64_t k,
                                         const CallSeries& series) {
-  ScoreCall call(p);
+  ScoreCall call(p, series);
   mlacheck_problem problem = problem_of(MLACHECK_INDEX_SELECT);
   problem.u.index_select.scores = call.scores;
   problem.u.index_select.scores.tokens = p.tokens / series.calls;

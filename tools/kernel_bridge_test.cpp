@@ -48,10 +48,11 @@ SparseAttentionCase attention_case(const std::string& keys) {
 TEST(KernelBridge, SparseAttentionGivesTheOperatorsBits) {
   for (const char* keys :
        {"", "page=32", "page=16 gap=2 poison=on", "q=f16 kv=f16 page=16", "q=f32 kv=f32 gap=0",
-        "kv=f32 page=7 gap=1", "page=16 stretch=on poison=on", "kv=record656 page=8 stretch=on",
-        "out=f32", "kv=record656", "kv=record656 page=16 gap=1 poison=on", "sink=extremes",
-        "sink=random length=edges", "length=zero", "absent=scattered absent_as=extremes poison=on",
-        "absent=all", "index=duplicates"}) {
+        "kv=f32 page=7 gap=1", "q_pad=3 poison=on", "page=16 stretch=on poison=on",
+        "kv=record656 page=8 stretch=on", "out=f32", "kv=record656",
+        "kv=record656 page=16 gap=1 poison=on", "sink=extremes", "sink=random length=edges",
+        "length=zero", "absent=scattered absent_as=extremes poison=on", "absent=all",
+        "index=duplicates"}) {
     SCOPED_TRACE(keys);
     const SparseAttentionCase c = attention_case(keys);
     const std::unique_ptr<KernelCall> call = make_call(c);
@@ -76,6 +77,12 @@ TEST(KernelBridge, ARowAloneHasItsBitsAndNoMaxLogit) {
   };
   EXPECT_EQ(bits(row.out), bits(row_1(rows.out)));
   EXPECT_EQ(bits(row.lse), bits(row_1(rows.lse)));
+}
+
+TEST(KernelBridge, TimedCallsHaveTheSlackOfTheirQueries) {
+  const SparseAttentionCase c = attention_case("q_pad=3");
+  const auto call = make_timed_call(c, TimedCalls{.tokens = 1, .calls = 3});
+  EXPECT_EQ(call->tensor(CallTensor::q, 2).size(), 6u * 579 * 2);
 }
 
 TEST(KernelBridge, SparseAttentionMayBeEmpty) {
@@ -133,6 +140,7 @@ const std::vector<std::string> kScoreKeys = {
     "keys=e4m3 page=16 gap=1 poison=on range=random",
     "page=16 table=shuffled requests=2 range=causal",
     "keys=e4m3 page=32 table=shuffled requests=3 range=random poison=on",
+    "q_pad=3",
     "page=16 stretch=on",
     "keys=e4m3 page=16 table=shuffled requests=2 stretch=on"};
 

@@ -23,6 +23,14 @@ void run_index_order(const Recipe& recipe, LawTrial& trial) {
   if (call) trial.expect_inside(c.problem, *call, "entries in another order");
 }
 
+// The first elements of every row of a tensor, whose rows may end in slack.
+void reorder_rows(Tensor& tensor, const std::vector<std::int64_t>& order) {
+  const std::size_t element = size_of(tensor.dtype);
+  const auto row = static_cast<std::size_t>(tensor.shape.back()) * element;
+  for (std::size_t start = 0; start < tensor.bytes.size(); start += row)
+    reorder(std::span(tensor.bytes).subspan(start, order.size() * element), element, order);
+}
+
 // Joint permutation of the value's elements in q and in the cache, so that q . k stays and out is
 // permuted; and of the others.
 void run_latent_order(const Recipe& recipe, LawTrial& trial) {
@@ -31,14 +39,8 @@ void run_latent_order(const Recipe& recipe, LawTrial& trial) {
   std::vector<std::int64_t> order = order_of(v, c.recipe.seed, "law.latent_order");
   for (const std::int64_t i : order_of(d - v, c.recipe.seed, "law.rope_order"))
     order.push_back(v + i);
-  Tensor& q = tensor(c.inputs, "q");
-  reorder(q.bytes, size_of(q.dtype), order);
-  // Rows of the cache end in slack.
-  Tensor& kv = tensor(c.inputs, "kv");
-  const auto row = static_cast<std::size_t>(kv.shape.back()) * size_of(kv.dtype);
-  for (std::size_t start = 0; start < kv.bytes.size(); start += row)
-    reorder(std::span(kv.bytes).subspan(start, static_cast<std::size_t>(d) * size_of(kv.dtype)),
-            size_of(kv.dtype), order);
+  reorder_rows(tensor(c.inputs, "q"), order);
+  reorder_rows(tensor(c.inputs, "kv"), order);
   const auto call = trial.run(c, "elements of q and of the cache in another order");
   if (call)
     trial.expect_inside(c.problem, *call, "elements of q and of the cache in another order");
@@ -54,8 +56,11 @@ void run_head_order(const Recipe& recipe, LawTrial& trial) {
   IndexScoresCase c(std::get<IndexScoresRecipe>(recipe));
   const std::vector<std::int64_t> order =
       order_of(c.problem.heads, c.recipe.seed, "law.head_order");
-  Tensor& q = tensor(c.inputs, "q");
-  reorder(q.bytes, static_cast<std::size_t>(c.problem.dim) * size_of(q.dtype), order);
+  Tensor& q = tensor(c.inputs, "q");  // a token's heads may end in slack
+  const auto head = static_cast<std::size_t>(c.problem.q.head_stride) * size_of(q.dtype);
+  const auto token = static_cast<std::size_t>(c.problem.q.token_stride) * size_of(q.dtype);
+  for (std::size_t start = 0; start < q.bytes.size(); start += token)
+    reorder(std::span(q.bytes).subspan(start, order.size() * head), head, order);
   reorder(tensor(c.inputs, "weights").bytes, sizeof(float), order);
   const auto call = trial.run(c.problem, "heads in another order");
   if (call) trial.expect_inside(c.problem, *call, "heads in another order");
