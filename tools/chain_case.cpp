@@ -12,13 +12,13 @@ namespace mlacheck {
 
 namespace {
 
-constexpr std::int64_t kHeads = 64;  // of attention
+constexpr std::int64_t kAttentionHeads = 64;  // of attention
 
 SparseAttentionRecipe attention_of(const IndexScoresCase& scores, std::int64_t k) {
   const IndexScoresRecipe& r = scores.recipe;
   SparseAttentionRecipe attention;
   attention.tokens = r.tokens;
-  attention.heads = kHeads;
+  attention.heads = kAttentionHeads;
   attention.topk = k;
   attention.slots = scores.problem.keys.slots;
   attention.q_dtype = r.q_dtype;
