@@ -79,6 +79,10 @@ constexpr Lawless kLawless[] = {
     {"drops_odd_elements", "latent_order",
      "mlacheck1 op=sparse_attention t=1 h=1 k=20 n=90 d=40 v=32 fill=needle seed=3"},
     {"multiplies_by_zero", "unread_bytes", "mlacheck1 op=sparse_attention t=1 h=1 k=20 n=90"},
+    // The sixth call of a process: judging a recipe takes four.
+    {"varies_by_launch", "repeated_launch",
+     "mlacheck1 op=sparse_attention t=2 h=2 k=64 n=90 out=f32"},
+    {"keeps_its_scratch", "reused_scratch", "mlacheck1 op=sparse_attention t=2 h=2 k=64 n=90"},
     {"skips_the_last_head", "head_order",
      "mlacheck1 op=index_scores t=2 h=8 n=90 fill=plateau seed=4"},
     {"narrows_weights", "weight_power", "mlacheck1 op=index_scores t=2 h=8 n=90 fill=plateau"},
