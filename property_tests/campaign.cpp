@@ -96,7 +96,11 @@ class Campaign {
     if (!was_judged(results)) narrow(kernel, recipe);
     record.blind += shown_by(recipe).empty() && was_judged(results) ? 1 : 0;
     judge(kernel, recipe, results, false);
-    if (with_laws && was_judged(results) && contestants_[kernel].laws != nullptr && !is_over()) {
+    // A wrong answer breaks laws too: nothing more is learnt of it.
+    const bool is_right = std::ranges::none_of(
+        results, [](const CheckResult& result) { return is_bad(result.status); });
+    if (with_laws && is_right && was_judged(results) && contestants_[kernel].laws != nullptr &&
+        !is_over()) {
       const std::vector<CheckResult> of_laws = results_of(kernel, recipe, true);
       if (!watcher_.stops()) judge(kernel, recipe, of_laws, true);
     }

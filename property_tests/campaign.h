@@ -19,7 +19,7 @@ struct Contestant {
   std::string name;
   Operator op = MLACHECK_SPARSE_ATTENTION;
   Trial trial;
-  // Laws, put to a case in kLawsEvery and to those that are given. Null: none.
+  // Laws, put to a case in kLawsEvery and to those that are given, where it passes. Null: none.
   Trial laws = nullptr;
   // Whether it supports a recipe's problem. Null: it is never asked, and draws are not narrowed.
   Narrowing::Asks supports = nullptr;

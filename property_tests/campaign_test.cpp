@@ -160,6 +160,18 @@ TEST(Campaign, EndsWhenItIsTold) {
   EXPECT_THAT(none[0].failures, IsEmpty());
 }
 
+TEST(Campaign, PutsNoLawToACaseThatFails) {
+  Contestant kernel = top_k_kernel([](auto&) { return Status::fail; });
+  int asked = 0;
+  kernel.laws = [&](const Recipe&) -> std::vector<CheckResult> {
+    ++asked;
+    return {};
+  };
+  Watcher watcher;
+  run_campaign({&kernel, 1}, plan_of(2 * kLawsEvery), watcher);
+  EXPECT_EQ(asked, 0);
+}
+
 TEST(Campaign, PutsLawsToSomeCasesAndShrinksByThem) {
   Contestant kernel = top_k_kernel([](auto&) { return Status::pass; });
   int asked = 0;
