@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "fixtures/counter_random.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck {
@@ -28,6 +29,11 @@ bool was_judged(const std::vector<CheckResult>& results) {
 Recipe on_another_seed(Recipe recipe) {
   std::visit([](auto& r) { ++r.seed; }, recipe);
   return recipe;
+}
+
+// Of a number alone, so that every shard has its share, and the shards together what one has.
+bool gets_laws(std::int64_t number) {
+  return mix64(static_cast<std::uint64_t>(number)) % std::uint64_t{kLawsEvery} == 0;
 }
 
 class Campaign {
@@ -72,7 +78,7 @@ class Campaign {
           try_case(
               i,
               draw_recipe(op, plan_.seed, static_cast<std::uint64_t>(number), narrowings_[i].get()),
-              number % kLawsEvery == 0);
+              gets_laws(number));
         }
   }
 

@@ -181,13 +181,35 @@ TEST(Campaign, PutsLawsToSomeCasesAndShrinksByThem) {
     return {result(broken ? Status::fail : Status::pass, recipe, "law")};
   };
   Watcher watcher;
-  CampaignPlan plan = plan_of(8 * kLawsEvery);
-  const auto records = run_campaign({&kernel, 1}, plan, watcher);
+  const auto records = run_campaign({&kernel, 1}, plan_of(8 * kLawsEvery), watcher);
   ASSERT_THAT(records[0].failures, SizeIs(1));
   EXPECT_EQ(records[0].failures[0].result.name, "mine:kernel law");
   EXPECT_EQ(std::get<TopKRecipe>(records[0].failures[0].shrunk.recipe).topk, 3);
   EXPECT_EQ(records[0].coverage.judged(), 8 * kLawsEvery);
-  EXPECT_EQ(asked, 8 + records[0].failures[0].shrunk.trials);
+  EXPECT_NEAR(static_cast<double>(asked - records[0].failures[0].shrunk.trials), 8, 6);
+}
+
+TEST(Campaign, GivesEveryShardItsShareOfLaws) {
+  const auto asked_by = [](std::int64_t shard, std::int64_t shards) {
+    Contestant kernel = top_k_kernel([](auto&) { return Status::pass; });
+    int asked = 0;
+    kernel.laws = [&](const Recipe&) {
+      ++asked;
+      return std::vector<CheckResult>();
+    };
+    Watcher watcher;
+    CampaignPlan plan = plan_of(40 * kLawsEvery / shards);
+    plan.shard = shard;
+    plan.shards = shards;
+    run_campaign({&kernel, 1}, plan, watcher);
+    return asked;
+  };
+  int together = 0;
+  for (std::int64_t shard = 0; shard < 4; ++shard) {
+    EXPECT_GT(asked_by(shard, 4), 3);
+    together += asked_by(shard, 4);
+  }
+  EXPECT_EQ(together, asked_by(0, 1));
 }
 
 // Its library is not called again: nothing more can be learnt, and nothing is shrunk by what that says.

@@ -41,6 +41,8 @@ CheckResult summary(const KernelRecord& record, bool drew_cases) {
   if (record.elements > 0)
     result.detail += fmt::format("; {} elements, budget used {:.3g} % at most", record.elements,
                                  100 * record.budget_used);
+  if (!record.budget_used_by.empty())
+    result.detail += fmt::format("\nby {}", record.budget_used_by);
   const std::int64_t allowed = improbable_allowance(record.elements);
   if (record.improbable > 0)
     result.detail +=
