@@ -11,21 +11,22 @@
 namespace mlacheck {
 namespace {
 
-// Sizes and types that some kernel in the field insists on, the likeliest first.
+// Sizes and types that some kernel in the field insists on: small sizes and likely types first, as every
+// answer costs a case.
 using Choices = std::vector<std::vector<std::string>>;
 
 Choices choices_of(const Recipe& kind) {
   if (std::holds_alternative<SparseAttentionRecipe>(kind))
     return {{"q=bf16 kv=bf16", "q=f16 kv=f16", "q=bf16 kv=record656", "q=f16 kv=record656",
              "q=f32 kv=f32"},
-            {"h=64", "h=128", "h=16", "h=8", "h=1"},
+            {"h=1", "h=8", "h=16", "h=64", "h=128"},
             {"k=64", "k=2048", "k=512", "k=128"},
             {"page=64", "page=0", "page=1"},
             {"d=576 v=512", "d=512 v=512", "d=64 v=64"}};
   if (std::holds_alternative<IndexScoresRecipe>(kind))
     return {{"q=bf16 keys=bf16", "q=f16 keys=f16", "q=e4m3 keys=e4m3", "q=bf16 keys=e4m3",
              "q=f32 keys=f32"},
-            {"h=64", "h=32", "h=16"},
+            {"h=1", "h=16", "h=32", "h=64"},
             {"page=64 table=shuffled", "page=64 table=none", "page=0 table=none"},
             {"d=128", "d=64"}};
   return {{"k=2048", "k=512", "k=64"}};
