@@ -26,7 +26,7 @@ std::string take_word(std::string_view& line) {
   const std::size_t end = line.find(": ");
   if (end == std::string_view::npos || end == 0)
     throw std::invalid_argument(fmt::format("'{}', expected 'fault: check: recipe'", line));
-  const std::string word(line.substr(0, end));
+  std::string word(line.substr(0, end));
   line.remove_prefix(end + 2);
   return word;
 }
