@@ -4,6 +4,8 @@
 #include "property_tests/generators.h"
 
 namespace mlacheck {
+// Named too: batches of files compile as one, and the tables of operators are alike.
+namespace of_attention {
 namespace {
 
 struct Dims {
@@ -125,8 +127,10 @@ void draw_sizes(const Draw& draw, bool many_rows, SparseAttentionRecipe& r) {
 }
 
 }  // namespace
+}  // namespace of_attention
 
 SparseAttentionRecipe draw_attention(Draw draw) {
+  using namespace of_attention;
   SparseAttentionRecipe r;
   const Types types = draw.supported("types", kTypes, keys_of);
   r.q_dtype = types.q;

@@ -3,6 +3,8 @@
 #include "property_tests/generators.h"
 
 namespace mlacheck {
+// Named too: batches of files compile as one, and the tables of operators are alike.
+namespace of_scores {
 namespace {
 
 const Table<Sizes> kTokens = {{0, 2},       {1, 30}, {2, 20},  {3, 20},     {4, 10},
@@ -97,8 +99,10 @@ void draw_sizes(const Draw& draw, bool many_rows, IndexScoresRecipe& r) {
 }
 
 }  // namespace
+}  // namespace of_scores
 
 IndexScoresRecipe draw_index_scores(Draw draw, bool needs_table) {
+  using namespace of_scores;
   IndexScoresRecipe r;
   const Types types = draw.supported("types", kTypes, [](const Types& t) {
     return fmt::format("q={} keys={}", name_of(t.q), name_of(t.keys));

@@ -3,6 +3,8 @@
 #include "property_tests/generators.h"
 
 namespace mlacheck {
+// Named too: batches of files compile as one, and the tables of operators are alike.
+namespace of_selections {
 namespace {
 
 const Table<Sizes> kTokens = {{0, 2},       {1, 30},  {2, 15}, {3, 15}, {4, 10},
@@ -55,8 +57,10 @@ void draw_sizes(const Draw& draw, bool many_rows, TopKRecipe& r) {
 }
 
 }  // namespace
+}  // namespace of_selections
 
 TopKRecipe draw_top_k(Draw draw) {
+  using namespace of_selections;
   TopKRecipe r;
   r.range = draw.one_of("range", kRanges);
   r.fill = draw.one_of("fill", kFills);
