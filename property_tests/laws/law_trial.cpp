@@ -20,12 +20,12 @@ DType output_dtype(const KernelCall& call, CallTensor tensor) {
   return dtype_of(call.problem().u.sparse_attention.out_dtype);
 }
 
-// What a kernel writes, as a row for each token.
+// What a kernel writes, by rows where there are any.
 std::vector<std::int64_t> shape_of(std::span<const std::byte> bytes, DType dtype,
-                                   std::int64_t tokens) {
+                                   std::int64_t rows) {
   const auto elements = static_cast<std::int64_t>(bytes.size() / size_of(dtype));
-  if (tokens == 0) return {elements};
-  return {tokens, elements / tokens};
+  if (rows == 0) return {elements};
+  return {rows, elements / rows};
 }
 
 std::int64_t rows_of(const mlacheck_problem& problem) {
@@ -89,29 +89,24 @@ void LawTrial::expect_bits(const KernelCall& first, const KernelCall& second,
                            const std::string& what) {
   for (std::size_t i = 0; i < kCallTensors; ++i) {
     const auto tensor = static_cast<CallTensor>(i);
-    if (!is_output(tensor) || first.tensor(tensor).empty() || second.tensor(tensor).empty())
-      continue;
-    const std::span<const std::byte> a = first.tensor(tensor), b = second.tensor(tensor);
-    const DType dtype = output_dtype(first, tensor);
-    ++comparisons_;
-    if (a.size() != b.size()) {
-      add(Status::fail, fmt::format("{}: {} has another size", what, tensor_name(tensor)));
-      continue;
-    }
-    const Finding finding = compare_bits(std::string(tensor_name(tensor)), a.data(), b.data(),
-                                         dtype, shape_of(a, dtype, rows_of(first.problem())));
-    if (finding.status != Status::pass)
-      add(Status::fail,
-          fmt::format("{}: {} has other bits; {}", what, tensor_name(tensor), describe(finding)));
+    if (is_output(tensor))
+      expect_bits(tensor_name(tensor), first.tensor(tensor), second.tensor(tensor),
+                  output_dtype(first, tensor), what, rows_of(first.problem()));
   }
 }
 
 void LawTrial::expect_bits(std::string_view output, std::span<const std::byte> first,
-                           std::span<const std::byte> second, DType dtype,
-                           const std::string& what) {
+                           std::span<const std::byte> second, DType dtype, const std::string& what,
+                           std::int64_t rows) {
+  if (first.empty() && second.empty()) return;
+  if (first.size() != second.size()) {
+    add(Status::fail,
+        fmt::format("{}: {} has {} bytes, expected {}", what, output, second.size(), first.size()));
+    return;
+  }
   ++comparisons_;
   const Finding finding = compare_bits(std::string(output), first.data(), second.data(), dtype,
-                                       shape_of(first, dtype, 0));
+                                       shape_of(first, dtype, rows));
   if (finding.status != Status::pass)
     add(Status::fail, fmt::format("{}: {} has other bits; {}", what, output, describe(finding)));
 }

@@ -35,10 +35,12 @@ class LawTrial {
   std::unique_ptr<KernelCall> run(const SparseAttentionCase& c, const std::string& what);
   std::unique_ptr<KernelCall> run(const IndexScoresProblem& problem, const std::string& what);
 
-  // Where the law holds by bits: the same bits, `first` being the unchanged call's.
+  // Where the law holds by bits: the same outputs with the same bits, `first` being the unchanged
+  // call's.
   void expect_bits(const KernelCall& first, const KernelCall& second, const std::string& what);
   void expect_bits(std::string_view output, std::span<const std::byte> first,
-                   std::span<const std::byte> second, DType dtype, const std::string& what);
+                   std::span<const std::byte> second, DType dtype, const std::string& what,
+                   std::int64_t rows = 0);
   // Where it holds by an interval: the answer to `problem`.
   void expect_inside(const SparseAttentionProblem& problem, const KernelCall& call,
                      const std::string& what);
