@@ -52,12 +52,14 @@ TEST(Museum, IsCaughtByItsStoredRecipes) {
     EXPECT_EQ(result.status, Status::pass) << result.name << ": " << result.detail;
 }
 
-// The other side: a recipe that does not show the fault, another check than was stored, no recipe.
+// The other side: a recipe that does not show the fault, another check than was stored, another
+// operator's recipe, no recipe.
 TEST(Museum, MissesAFaultThatItsRecipeDoesNotShow) {
   const auto results = replay(
       parse_stored_recipes(
           "page_gap_ignored: sparse_attention.out: mlacheck1 op=sparse_attention t=1 h=1 k=8 n=9\n"
-          "lse_base_2: sparse_attention.out: mlacheck1 op=sparse_attention t=1 h=1 k=8 n=9",
+          "lse_base_2: sparse_attention.out: mlacheck1 op=sparse_attention t=1 h=1 k=8 n=9\n"
+          "relu_missing: call: mlacheck1 op=top_k",
           "test"),
       load);
   const auto fails = [](const char* name, const char* detail) {
@@ -69,6 +71,7 @@ TEST(Museum, MissesAFaultThatItsRecipeDoesNotShow) {
                     Contains(fails("museum: lse_base_2",
                                    "expected sparse_attention.out to give it away, got FAIL by "
                                    "sparse_attention.lse")),
+                    Contains(fails("museum: relu_missing", "the recipe is not for this kernel")),
                     Contains(fails("museum: unsorted", "has no stored recipe")),
                     Contains(fails("museum", "0 of "))));
 }

@@ -31,7 +31,7 @@ std::string take_word(std::string_view& line) {
   return word;
 }
 
-// The worst result; of equal ones, that of the check.
+// The worst of some results; of equal ones, that of the check.
 CheckResult worst_of(const std::vector<CheckResult>& results, const std::string& check) {
   return *std::ranges::max_element(results, {}, [&](const CheckResult& result) {
     return std::pair(result.status, check_of(result) == check);
@@ -75,7 +75,15 @@ std::vector<CheckResult> replay(const std::vector<StoredRecipe>& recipes,
   std::int64_t caught = 0;
   for (const StoredRecipe& stored : recipes) {
     Museum& museum = stored.check == "call" ? hasty : patient;
-    const CheckResult worst = worst_of(museum.check(stored.fault, stored.recipe), stored.check);
+    const std::string repro = fmt::format("mlacheck run '{}' --kernel {}", minimal(stored.recipe),
+                                          patient.path().string());
+    const std::vector<CheckResult> found = museum.check(stored.fault, stored.recipe);
+    if (found.empty()) {
+      results.push_back({fmt::format("museum: {}", stored.fault), Status::fail,
+                         "the recipe is not for this kernel", repro, 0});
+      continue;
+    }
+    const CheckResult worst = worst_of(found, stored.check);
     if (check_of(worst) == stored.check && worst.status >= Status::improbable) {
       ++caught;
       continue;
@@ -83,9 +91,7 @@ std::vector<CheckResult> replay(const std::vector<StoredRecipe>& recipes,
     results.push_back({fmt::format("museum: {}", stored.fault), Status::fail,
                        fmt::format("expected {} to give it away, got {} by {}\n{}", stored.check,
                                    name_of(worst.status), check_of(worst), worst.detail),
-                       fmt::format("mlacheck run '{}' --kernel {}", minimal(stored.recipe),
-                                   patient.path().string()),
-                       0});
+                       repro, 0});
   }
   for (const std::string& name : patient.names())
     if (!name.starts_with(kHonest) &&
