@@ -10,7 +10,8 @@ starts `python3 serve_kernels.py FILE.py SOCKET`. FILE.py imports this module an
     def mine(problem, tensors):
         ...
 
-problem: the operator's struct of cuda/include/mlacheck_kernel.h, by its fields (problem.tokens, problem.kv.slots).
+problem: the operator's struct of cuda/include/mlacheck_kernel.h, by its fields (problem.tokens, problem.kv.slots); that of
+index_scores has unmasked_scores of mlacheck_problem as well.
 tensors: by their names in mlacheck_tensors, None where the call has none; inputs are not to be changed, outputs are written
 in place. supports(problem) returns None or why not. A kernel that raises has failed.
 """
@@ -33,6 +34,7 @@ NAMES = ["q", "cache", "indices", "topk_length", "attn_sink", "weights", "block_
 DTYPES = {1: "f32", 2: "f16", 3: "bf16", 4: "e4m3"}
 FORMATS = {"f32": "f", "f16": "e", "i32": "i"}  # of a memoryview's elements, where Python has one
 WHY_BYTES = 4000
+UNMASKED_SCORES_AT = 328  # in mlacheck_problem: appended to it
 
 
 def struct(name, *fields):
@@ -76,7 +78,7 @@ Description = type("Description", (ctypes.Structure,), {"_fields_": [
     ("kernels", DescribedKernel * 256)]})
 Piece = struct("Piece", (U64, "offset bytes stride"))
 Header = type("Header", (ctypes.Structure,), {"_fields_": [
-    ("calls", I32), ("reserved", U32), ("bytes", U64), ("pieces", Piece * len(NAMES)), ("problem_size", U32), ("op", I32)]})
+    ("calls", I32), ("following", U32), ("bytes", U64), ("pieces", Piece * len(NAMES)), ("problem_size", U32), ("op", I32)]})
 
 
 class Tensor:
@@ -216,9 +218,17 @@ def describe(path, block):
 
 
 def call(task, title, block):
+    if task not in ("supports", "run", "time"):
+        return f"failed unknown task '{task}'"
     header = Header.from_buffer(block)
     op = header.op
+    if header.following:
+        return f"refused a chain of {header.following + 1} stages: kernels in Python are called one by one"
     problem = PROBLEMS[op].from_buffer(block, ctypes.sizeof(Header))
+    if op == OPERATORS["index_scores"]:
+        known = header.problem_size >= UNMASKED_SCORES_AT + ctypes.sizeof(I32)
+        at = Header.problem_size.offset + UNMASKED_SCORES_AT
+        problem.unmasked_scores = I32.from_buffer(block, at).value if known else 0
     if title not in kernels:
         return f"failed has no kernel '{title}'; it has: {', '.join(kernels)}"
     declared, _, supports, run = kernels[title]
