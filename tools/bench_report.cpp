@@ -40,7 +40,7 @@ nlohmann::json to_json(const BenchResult& r) {
 
 BenchReport::BenchReport(GpuInfo gpu, std::optional<std::filesystem::path> json)
     : gpu_(std::move(gpu)), json_(std::move(json)) {
-  if (json_) require_writable(*json_);
+  if (json_) require_writable(*json_, '{');
   fmt::print("{}, driver {}, L2 cache {:.0f} MB\n", gpu_.name, gpu_.driver,
              static_cast<double>(gpu_.l2_bytes) * 1e-6);
 }

@@ -200,6 +200,20 @@ TEST(ReportFiles, ThatCannotBeWrittenAreNamed) {
 }
 
 // The checker of these tests can say no.
+TEST(ReportFiles, TakeNoInputsPlace) {
+  const TemporaryFolder folder;
+  folder.write("shapes_top_k_a.txt", "mlacheck1 op=top_k t=1 n=8 k=2\n");
+  const auto batch = folder / "shapes_top_k_a.txt";
+  for (const char* option : {"--json", "--junit"}) {
+    const Outcome outcome = mlacheck({"run", kSmall, option, batch.string()});
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_THAT(outcome.err, HasSubstr("not replaced"));
+  }
+  EXPECT_THAT(read_file(batch), HasSubstr("op=top_k"));
+  const std::string one = (folder / "report").string();
+  EXPECT_EQ(mlacheck({"run", kSmall, "--json", one, "--junit", one}).code, 2);
+}
+
 TEST(ReportFiles, MalformedXmlWouldBeSeen) {
   const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   EXPECT_EQ(flaw_of_xml(head + "<a b=\"c &amp; d\">\n  <e/>\n</a>\n"), "");

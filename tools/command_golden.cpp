@@ -48,6 +48,7 @@ struct CaptureOptions {
 };
 
 int capture(const CaptureOptions& options) {
+  require_writable(options.out, '\x89');
   Golden golden;
   if (!options.recipe.empty())
     golden = capture_recipe(parse_recipe(options.recipe));
@@ -149,7 +150,7 @@ std::vector<RecordRequest> read_requests(const std::filesystem::path& path) {
 
 int record(const RecordOptions& options) {
   const std::vector<RecordRequest> requests = read_requests(options.recipes);
-  require_writable(options.out);
+  require_writable(options.out, '\x89');
   const KernelLibrary library = load_library(options.library);
   if (is_on_device(library) && options.emulated)
     throw std::invalid_argument(fmt::format(

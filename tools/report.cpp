@@ -66,8 +66,11 @@ Report::Report(std::string title, ReportOptions options)
       options_(std::move(options)),
       terminal_(isatty(STDOUT_FILENO) == 1 && !set_and_not_empty("CI")),
       colours_(terminal_ && !set_and_not_empty("NO_COLOR")) {
-  for (const auto& file : {options_.junit, options_.json})
-    if (file) require_writable(*file);
+  if (options_.junit && options_.junit == options_.json)
+    throw std::invalid_argument(
+        fmt::format("--junit and --json: both to {}", options_.json->string()));
+  if (options_.junit) require_writable(*options_.junit, '<');
+  if (options_.json) require_writable(*options_.json, '{');
 }
 
 void Report::clear_line() {

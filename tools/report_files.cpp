@@ -60,7 +60,7 @@ std::string printable(const std::string& text) {
 
 void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!is_stream(path)) {
-    ReplaceFile(path).commit(std::as_bytes(std::span(text)));
+    ReplaceFile(path, text.substr(0, 1)).commit(std::as_bytes(std::span(text)));
     return;
   }
   std::ofstream file(path, std::ios::binary);
@@ -69,8 +69,8 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!file) throw std::system_error(errno, std::generic_category(), path.string());
 }
 
-void require_writable(const std::filesystem::path& path) {
-  if (!is_stream(path)) const ReplaceFile probe(path);
+void require_writable(const std::filesystem::path& path, char begins) {
+  if (!is_stream(path)) const ReplaceFile probe(path, {&begins, 1});
 }
 
 void write_junit(const std::filesystem::path& path, const std::string& title,

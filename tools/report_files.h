@@ -8,15 +8,15 @@
 
 namespace mlacheck {
 
-// Whether a report can be written there, before the run that it is of. Leaves nothing. Throws as
-// below.
-void require_writable(const std::filesystem::path& path);
+// Whether a report that begins so ('{' for JSON, '<' for XML) can be written there, before the run
+// that it is of. Leaves nothing. Throws as below.
+void require_writable(const std::filesystem::path& path, char begins);
 
 // A kernel's own words, a path: what is no UTF-8 becomes U+FFFD, and control characters spaces, so
 // that they reach neither the terminal nor the files.
 std::string printable(const std::string& text);
 
-// A file is replaced whole (ReplaceFile); a pipe or a device is written to as it is. Throws Hdf5Error
+// A file is replaced whole (ReplaceFile), if it began as the text does; a pipe or a device is written to as it is. Throws Hdf5Error
 // or std::system_error naming the file when it cannot be written.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
