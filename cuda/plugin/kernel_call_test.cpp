@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include "cuda/plugin/library_description.h"
@@ -150,6 +152,15 @@ TEST(KernelCall, SeesWhatIsWrittenOnPagesFarApartAndBetweenThem) {
   const FarPages past;
   past.at(2 * FarPages::kStride + 64) ^= std::byte{1};
   EXPECT_THAT(past.call->trespasses(), ElementsAre("wrote past the end of cache"));
+}
+
+TEST(KernelCall, TakesNoErrorForUnwrittenMemory) {
+  const FarPages far;
+  std::array<int, 2> pipe_ends = {};
+  ASSERT_EQ(pipe(pipe_ends.data()), 0);
+  ASSERT_GE(dup2(pipe_ends[0], far.call->file_descriptor()), 0);  // cannot be searched
+  for (const int end : pipe_ends) close(end);
+  EXPECT_THROW(far.call->trespasses(), std::system_error);
 }
 
 // Positions to slots to slots of those, by two calls each.

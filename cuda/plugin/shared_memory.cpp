@@ -33,6 +33,16 @@ std::span<std::byte> map(int file_descriptor, std::size_t bytes) {
   return {static_cast<std::byte*>(block), bytes};
 }
 
+// Where the next data or hole begins; `end` where there is none.
+off_t seek(int file_descriptor, off_t from, int whence, off_t end) {
+  const off_t at = lseek(file_descriptor, from, whence);
+  if (at >= 0) return at;
+  if (errno == ENXIO) return end;
+  throw std::system_error(
+      errno, std::generic_category(),
+      fmt::format("what shared memory holds from byte {} on cannot be told", from));
+}
+
 }  // namespace
 
 SharedMemory::SharedMemory(std::size_t bytes, std::string_view purpose)
@@ -59,9 +69,9 @@ bool SharedMemory::is_blank(std::uint64_t begin, std::uint64_t end) const {
   const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
   const auto last = static_cast<off_t>(end);
   for (off_t at = static_cast<off_t>(begin); at < last;) {
-    at = lseek(file_descriptor_, at, SEEK_DATA);
-    if (at < 0 || at >= last) break;
-    const off_t hole = std::min(lseek(file_descriptor_, at, SEEK_HOLE), last);
+    at = seek(file_descriptor_, at, SEEK_DATA, last);
+    if (at >= last) break;
+    const off_t hole = std::min(seek(file_descriptor_, at, SEEK_HOLE, last), last);
     if (!std::all_of(bytes_.data() + at, bytes_.data() + hole, is_zero)) return false;
     at = hole;
   }

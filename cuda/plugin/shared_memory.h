@@ -24,7 +24,8 @@ class SharedMemory {
 
   int file_descriptor() const { return file_descriptor_; }
   std::span<std::byte> bytes() const { return bytes_; }
-  // Whether none of the bytes [begin, end), which are in no part, have been written.
+  // Whether none of the bytes [begin, end), which are in no part, have been written. Throws
+  // std::system_error where that cannot be told.
   bool is_blank(std::uint64_t begin, std::uint64_t end) const;
 
  private:
