@@ -9,12 +9,14 @@
 #include <thread>
 
 #include "cuda/plugin/kernel_library.h"
+#include "cuda/plugin/kernel_process.h"
 #include "cuda/plugin/kernel_worker_testing.h"
 
 namespace mlacheck {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 using testing::make_call;
 using testing::pool;
 using testing::slots;
@@ -124,11 +126,20 @@ TEST(KernelProcessPool, SeesAProcessThatSpeaksUnasked) {
   EXPECT_EQ(run(processes, "honest").kind, Kind::done);
 }
 
+TEST(KernelProcess, FailsATaskThatItDoesNotKnow) {
+  KernelProcess process(service_by("/proc/self/exe", LYING_KERNELS, seconds(5)).command,
+                        seconds(5));
+  const KernelCall call = make_call();
+  const WorkerAnswer answer = process.ask("runs", "honest", call.file_descriptor(), seconds(5));
+  EXPECT_EQ(answer.kind, WorkerAnswer::Kind::failed);
+  EXPECT_EQ(answer.text, "unknown task 'runs'");
+}
+
 // By the process's end: its socket stays open.
 TEST(KernelProcessPool, SeesACrashThoughAChildOfTheKernelLives) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(run(pool(LYING_KERNELS, 60), "forks_and_crashes").kind, Kind::crashed);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(30));
 }
 
 }  // namespace

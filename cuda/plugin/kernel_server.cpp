@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cuda/plugin/call_memory.h"
@@ -56,6 +57,20 @@ mlacheck_tensors addresses(std::byte* block, const CallHeader& header, std::int3
   t.selected = static_cast<std::int32_t*>(at(CallTensor::selected));
   t.slots = static_cast<std::int32_t*>(at(CallTensor::slots));
   return t;
+}
+
+enum class Task { describe, supports, run, time };
+
+// Throws std::runtime_error, naming it, where there is no such task.
+Task parse_task(std::string_view name) {
+  static constexpr std::array<std::pair<std::string_view, Task>, 4> kTasks = {
+      {{"describe", Task::describe},
+       {"supports", Task::supports},
+       {"run", Task::run},
+       {"time", Task::time}}};
+  for (const auto& [known, task] : kTasks)
+    if (name == known) return task;
+  throw std::runtime_error(fmt::format("unknown task '{}'", name));
 }
 
 constexpr std::uint64_t kLargestWorkspace = std::uint64_t{1} << 34;
@@ -146,15 +161,15 @@ class Stages {
 
 // What a call comes to, as it is written into the answer.
 std::string make_call(std::span<std::byte> block, const KernelLibrary& library,
-                      std::string_view kernels, std::string_view task) {
+                      std::string_view kernels, Task task) {
   Stages stages(block, library, kernels);
-  if (task == "time" && !stages.is_on_device())
+  if (task == Task::time && !stages.is_on_device())
     return "refused wants host memory: only kernels on a GPU are timed";
-  if (task != "supports" && stages.is_on_device() && !find_gpu())
+  if (task != Task::supports && stages.is_on_device() && !find_gpu())
     return "refused wants device memory, and there is no GPU here";
   const std::string refusal = stages.refusal();
   if (!refusal.empty()) return "refused " + refusal;
-  if (task == "supports") return "done";
+  if (task == Task::supports) return "done";
   const std::string flaw = stages.ask_workspaces();
   if (!flaw.empty()) return "failed " + flaw;
 
@@ -168,7 +183,7 @@ std::string make_call(std::span<std::byte> block, const KernelLibrary& library,
   memory.wait();
   const auto begin = Clock::now();
   KernelTimes times;
-  if (task == "time") {
+  if (task == Task::time) {
     times = time_calls(
         stages.calls(),
         [&](std::int32_t i, void* stream) {
@@ -183,7 +198,7 @@ std::string make_call(std::span<std::byte> block, const KernelLibrary& library,
   memory.fetch(stages.count() * kHeaderBytes);
   if (memory.workspace_overrun())
     return fmt::format("failed wrote outside its workspace of {} bytes", stages.workspace_bytes());
-  if (task == "time")
+  if (task == Task::time)
     return fmt::format("done {} {} {} {} {}", seconds, times.in_graph, times.single,
                        times.graph_calls, stages.workspace_bytes());
   return fmt::format("done {}", seconds);
@@ -214,10 +229,10 @@ class Server {
   // The answer to "TASK" or "TASK KERNEL", without the request's number.
   std::string answer(std::string_view request, int file_descriptor) {
     const std::size_t word = std::min(request.find(' '), request.size());
-    const std::string_view task = request.substr(0, word);
     const std::string_view kernels = request.substr(std::min(word + 1, request.size()));
     try {
-      if (task == "describe") return describe_library(file_descriptor);
+      const Task task = parse_task(request.substr(0, word));
+      if (task == Task::describe) return describe_library(file_descriptor);
       if (!library_) return "failed it was not asked to describe its library first";
       const MappedBlock block(file_descriptor, sizeof(CallHeader));
       return make_call(block.bytes(), *library_, kernels, task);
