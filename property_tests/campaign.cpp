@@ -4,7 +4,6 @@
 #include <array>
 #include <exception>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,9 +15,6 @@ namespace mlacheck {
 namespace {
 
 bool is_bad(Status status) { return status >= Status::improbable; }
-
-// What kernel_worker.h says of a call after one that hung.
-constexpr std::string_view kNotCalled = "not called again";
 
 bool was_judged(const std::vector<CheckResult>& results) {
   return std::ranges::any_of(results, [](const CheckResult& result) {
@@ -44,7 +40,6 @@ class Campaign {
     for (const Contestant& contestant : contestants)
       records_.emplace_back(contestant.name, contestant.op);
     narrowings_.resize(contestants.size());
-    retired_.resize(contestants.size());
   }
 
   std::vector<KernelRecord> run() {
@@ -55,11 +50,21 @@ class Campaign {
     } catch (const std::exception& error) {
       watcher_.broke(error.what());
     }
+    for (std::size_t i = 0; i < contestants_.size(); ++i) records_[i].retired = has_hung(i);
     return std::move(records_);
   }
 
  private:
   bool is_over() { return over_ || watcher_.stops() || watch_.seconds() > plan_.seconds; }
+
+  bool has_hung(std::size_t kernel) const {
+    return contestants_[kernel].hung != nullptr && contestants_[kernel].hung();
+  }
+  bool all_have_hung() const {
+    for (std::size_t i = 0; i < contestants_.size(); ++i)
+      if (!has_hung(i)) return false;
+    return true;
+  }
 
   void try_all(const std::vector<Recipe>& recipes) {
     for (const Recipe& recipe : recipes)
@@ -72,8 +77,8 @@ class Campaign {
     for (std::int64_t number = plan_.shard;; number += plan_.shards)
       for (const Operator op : kOperators)
         for (std::size_t i = 0; i < contestants_.size(); ++i) {
-          if (std::ranges::count(retired_, true) == std::ssize(retired_)) return;
-          if (contestants_[i].op != op || retired_[i]) continue;
+          if (all_have_hung()) return;
+          if (contestants_[i].op != op || has_hung(i)) continue;
           if (cases++ >= plan_.cases || is_over()) return;
           try_case(
               i,
@@ -82,20 +87,40 @@ class Campaign {
         }
   }
 
+  // Empty for a case that hangs, which is kept here, and after it: a library that is not called again
+  // says nothing of a recipe.
   std::vector<CheckResult> results_of(std::size_t kernel, const Recipe& recipe, bool of_laws) {
-    watcher_.starts(contestants_[kernel], recipe, cases_);
+    if (has_hung(kernel)) return {};
     const Contestant& contestant = contestants_[kernel];
-    return of_laws ? contestant.laws(recipe) : contestant.trial(recipe);
+    watcher_.starts(contestant, recipe, cases_);
+    std::vector<CheckResult> results = of_laws ? contestant.laws(recipe) : contestant.trial(recipe);
+    if (!has_hung(kernel)) return results;
+    if (!watcher_.stops()) keep_hang(kernel, recipe, results);
+    return {};
+  }
+
+  // The first crash is the hang: the calls after it were not made.
+  void keep_hang(std::size_t kernel, const Recipe& recipe,
+                 const std::vector<CheckResult>& results) {
+    const auto hang = std::ranges::find(results, Status::crashed, &CheckResult::status);
+    Failure failure;
+    failure.hung = true;
+    failure.original =
+        hang != results.end()
+            ? *hang
+            : CheckResult{contestants_[kernel].name, Status::crashed, "hung", minimal(recipe)};
+    failure.result = failure.original;
+    failure.shrunk.recipe = recipe;
+    for (const CheckResult& other : results)
+      if (is_bad(other.status) && other.status != Status::crashed)
+        failure.also.push_back(other.name);
+    watcher_.hung(failure);
+    add(kernel, std::move(failure));
   }
 
   void try_case(std::size_t kernel, const Recipe& recipe, bool with_laws) {
     const std::vector<CheckResult> results = results_of(kernel, recipe, false);
     if (results.empty() || watcher_.stops()) return;
-    retired_[kernel] = std::ranges::any_of(results, [](const CheckResult& result) {
-      return result.status == Status::crashed &&
-             result.detail.find(kNotCalled) != result.detail.npos;
-    });
-    if (retired_[kernel]) return;
     ++cases_;
     KernelRecord& record = records_[kernel];
     record.coverage.count(recipe, was_judged(results));
@@ -133,7 +158,12 @@ class Campaign {
   // From the first refusal on.
   void narrow(std::size_t kernel, const Recipe& recipe) {
     if (narrowings_[kernel] != nullptr || contestants_[kernel].supports == nullptr) return;
-    narrowings_[kernel] = std::make_unique<Narrowing>(recipe, contestants_[kernel].supports);
+    narrowings_[kernel] = std::make_unique<Narrowing>(recipe, [this, kernel](const Recipe& asked) {
+      if (is_over() || has_hung(kernel)) return true;  // to be done at once: nothing is drawn by it
+      const bool supported = contestants_[kernel].supports(asked);
+      if (has_hung(kernel) && !watcher_.stops()) keep_hang(kernel, asked, {});
+      return supported;
+    });
   }
 
   static void note_budget(KernelRecord& record, const CheckResult& result) {
@@ -180,8 +210,8 @@ class Campaign {
           failing.emplace_back(smaller, std::move(results));
           return true;
         },
-        plan_.shrinking);
-    failure.shrunk.minimal &= !watcher_.stops();
+        shrinking());
+    failure.shrunk.minimal &= !watcher_.stops() && !has_hung(kernel);
     const auto smallest = std::ranges::find(failing, failure.shrunk.recipe,
                                             [](const auto& entry) { return entry.first; });
     if (smallest != failing.end()) {
@@ -189,14 +219,28 @@ class Campaign {
       for (const CheckResult& other : smallest->second)
         if (is_bad(other.status) && other.name != result.name) failure.also.push_back(other.name);
     }
-    if (!of_laws && contestants_[kernel].explain != nullptr)
+    if (!of_laws && contestants_[kernel].explain != nullptr && !has_hung(kernel)) {
       failure.explanation = contestants_[kernel].explain(std::array{recipe, failure.shrunk.recipe});
+      if (has_hung(kernel)) keep_hang(kernel, failure.shrunk.recipe, {});
+    }
+    watcher_.shrunk(failure);
+    add(kernel, std::move(failure));
+  }
+
+  // Failures that are found late share what one may take past the campaign's end.
+  ShrinkBudget shrinking() const {
+    ShrinkBudget budget = plan_.shrinking;
+    const double left = plan_.seconds + budget.seconds - watch_.seconds();
+    budget.seconds = std::clamp(left, 0.0, budget.seconds);
+    return budget;
+  }
+
+  void add(std::size_t kernel, Failure failure) {
     if (plan_.regressions != nullptr)
       plan_.regressions->add(
           failure.shrunk.recipe,
           fmt::format("{} {}", name_of(failure.result.status), failure.result.name));
-    record.failures.push_back(std::move(failure));
-    watcher_.shrunk(record.failures.back());
+    records_[kernel].failures.push_back(std::move(failure));
     over_ |= plan_.stop_on_first;
   }
 
@@ -206,7 +250,6 @@ class Campaign {
   Stopwatch watch_;
   std::vector<KernelRecord> records_;
   std::vector<std::unique_ptr<Narrowing>> narrowings_;
-  std::vector<bool> retired_;  // its library has hung
   std::int64_t cases_ = 0;
   bool over_ = false;
 };

@@ -25,6 +25,8 @@ struct Contestant {
   Narrowing::Asks supports = nullptr;
   // What is likely to be wrong, of recipes that fail alike: words for the report. May be null.
   std::function<std::string(std::span<const Recipe>)> explain = nullptr;
+  // Whether its library has hung and is not called again. Null: it is called whatever happens.
+  std::function<bool()> hung = nullptr;
 };
 
 inline constexpr std::int64_t kLawsEvery = 8;
@@ -55,6 +57,8 @@ class CampaignWatcher {
   // A failure as it was found, before it is shrunk.
   virtual void found(const CheckResult&) {}
   virtual void shrunk(const Failure&) {}
+  // A failure that is not shrunk, as its library is not called again.
+  virtual void hung(const Failure&) {}
   // A case that could not be tried, of which the campaign ends: memory or processes are short.
   virtual void broke(const std::string& /*error*/) {}
   // Asked before and after each case; what a case gave while it was told to stop counts for nothing.
@@ -62,7 +66,8 @@ class CampaignWatcher {
 };
 
 // Puts cases to kernels until plan or watcher ends it. The same plan tries the same cases in the same
-// order; shards share none. A check that fails is shrunk and kept once, however often it fails. An
+// order; shards share none. It ends with the case that is under way when its seconds are over, after the
+// seconds of one shrinking at most. A check that fails is shrunk and kept once, however often it fails. An
 // IMPROBABLE is tried on another seed: it is kept if it is there again, else counted against its
 // declared rate.
 std::vector<KernelRecord> run_campaign(std::span<const Contestant> contestants,

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "fixtures/temporary_folder.h"
+#include "property_tests/campaign_testing.h"
 
 namespace mlacheck {
 namespace {
@@ -15,43 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-CheckResult result(Status status, const Recipe& recipe, const std::string& check = "out",
-                   std::int64_t elements = 0, double budget_used = 0) {
-  return {
-      "mine:kernel " + check, status, "", "repeat " + minimal(recipe), 0, elements, budget_used};
-}
-
-// A top_k kernel of which a function of the recipe says how it ended.
-Contestant top_k_kernel(const std::function<Status(const TopKRecipe&)>& status) {
-  return {"mine:kernel", MLACHECK_TOP_K,
-          [status](const Recipe& recipe) -> std::vector<CheckResult> {
-            const auto* r = std::get_if<TopKRecipe>(&recipe);
-            if (r == nullptr) return {};
-            return {result(status(*r), recipe)};
-          }};
-}
-
-struct Watcher : CampaignWatcher {
-  std::vector<Recipe> tried;
-  std::vector<std::string> events;
-  std::size_t most = 1'000'000;
-
-  void starts(const Contestant&, const Recipe& recipe, std::int64_t) override {
-    tried.push_back(recipe);
-  }
-  void found(const CheckResult& found) override { events.push_back("found " + found.name); }
-  void shrunk(const Failure& failure) override {
-    events.push_back("shrunk to " + minimal(failure.shrunk.recipe));
-  }
-  bool stops() override { return tried.size() >= most; }
-};
-
-CampaignPlan plan_of(std::int64_t cases) {
-  CampaignPlan plan;
-  plan.cases = cases;
-  return plan;
-}
 
 std::set<std::string> tried_by(const CampaignPlan& plan) {
   Watcher watcher;
@@ -136,7 +100,8 @@ TEST(Campaign, ChecksThatFailTogetherAreOneFailure) {
       },
       nullptr,
       nullptr,
-      [](std::span<const Recipe>) { return std::string("as if members were lost"); }};
+      [](std::span<const Recipe>) { return std::string("as if members were lost"); },
+      nullptr};
   Watcher watcher;
   const auto records = run_campaign({&kernel, 1}, plan_of(100), watcher);
   ASSERT_THAT(records[0].failures, SizeIs(2));
@@ -210,24 +175,6 @@ TEST(Campaign, GivesEveryShardItsShareOfLaws) {
     together += asked_by(shard, 4);
   }
   EXPECT_EQ(together, asked_by(0, 1));
-}
-
-// Its library is not called again: nothing more can be learnt, and nothing is shrunk by what that says.
-TEST(Campaign, EndsForAKernelThatHung) {
-  bool hung = false;
-  const Contestant kernel{
-      "mine:kernel", MLACHECK_TOP_K, [&](const Recipe& recipe) -> std::vector<CheckResult> {
-        CheckResult crashed = result(Status::crashed, recipe);
-        crashed.detail = hung ? "not called again after it hung" : "no answer in 1 s";
-        hung = true;
-        return {crashed};
-      }};
-  Watcher watcher;
-  const auto records = run_campaign({&kernel, 1}, plan_of(100), watcher);
-  ASSERT_THAT(records[0].failures, SizeIs(1));
-  EXPECT_EQ(records[0].failures[0].result.detail, "no answer in 1 s");
-  EXPECT_EQ(records[0].failures[0].shrunk.recipe, watcher.tried[0]);
-  EXPECT_LT(watcher.tried.size(), 5);
 }
 
 // Rare by its nature: one that another seed does not show is only counted.

@@ -19,7 +19,11 @@ CheckResult to_result(const Failure& failure) {
     result.detail += fmt::format("\nwith it: {}", fmt::join(failure.also, ", "));
   result.detail +=
       fmt::format("\nseen in {} cases, first by {}", failure.cases, failure.original.repro);
-  if (!shrunk.reproduced)
+  if (failure.hung)
+    result.detail += "\nnot shrunk: its library hung and is not called again";
+  else if (shrunk.trials == 0)
+    result.detail += "\nnot shrunk: the time was over";
+  else if (!shrunk.reproduced)
     result.detail += "\nnot shrunk: it did not fail again on the same recipe";
   else if (!shrunk.minimal)
     result.detail += fmt::format("\nshrinking ended by its budget after {} tries", shrunk.trials);
@@ -30,10 +34,13 @@ CheckResult summary(const KernelRecord& record, bool drew_cases) {
   const Coverage& coverage = record.coverage;
   CheckResult result;
   result.name = record.name;
+  const std::string retired = fmt::format("retired after {} cases: its library hung",
+                                          coverage.judged() + coverage.refused());
   if (coverage.judged() == 0) {
     result.status = coverage.refused() > 0 ? Status::refused : Status::skipped;
     result.detail = coverage.refused() > 0 ? fmt::format("all of {} cases", coverage.refused())
                                            : "no case was for it";
+    if (record.retired) result.detail = retired;
     return result;
   }
   result.detail = fmt::format("{} cases ({} refused, {} could show nothing)", coverage.judged(),
@@ -55,6 +62,10 @@ CheckResult summary(const KernelRecord& record, bool drew_cases) {
     for (const ErrorClass error : never) names.push_back(name_of(error));
     result.detail +=
         fmt::format("\nno case would have shown: {}; more cases may", fmt::join(names, ", "));
+  }
+  if (record.retired) {
+    result.status = std::max(result.status, Status::mistrusted);
+    result.detail += '\n' + retired;
   }
   if (record.blind == coverage.judged()) {
     result.status = std::max(result.status, Status::mistrusted);

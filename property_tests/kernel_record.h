@@ -19,6 +19,7 @@ struct Failure {
   std::vector<std::string> also = {};  // other checks that fail on it
   std::string explanation = {};
   std::int64_t cases = 1;  // in which it was seen
+  bool hung = false;       // and was the last call of its library
 };
 
 // What a campaign has seen of a kernel.
@@ -32,6 +33,7 @@ struct KernelRecord {
   std::int64_t elements = 0;    // judged
   double budget_used = 0;       // the largest share of a proven bound in a case that passed
   std::string budget_used_by;   // its repro
+  bool retired = false;         // its library has hung
   std::vector<Failure> failures;
 };
 

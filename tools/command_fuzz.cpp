@@ -85,6 +85,7 @@ std::vector<Contestant> contestants_of(const std::vector<KernelLibrary>& librari
         const std::optional<CallOutcome> support = support_of(library, *kernel, recipe);
         return support && support->kind == CallOutcome::Kind::done;
       };
+      contestant.hung = [&library] { return library.hung(); };
     }
   return contestants;
 }
@@ -122,6 +123,12 @@ class Watcher : public CampaignWatcher {
     ++failures_;
     report_.note(
         fmt::format("           to: {} ({} tries)", failure.result.repro, failure.shrunk.trials));
+  }
+  void hung(const Failure& failure) override {
+    ++failures_;
+    report_.note(fmt::format("{}: {}: {}\n           repeat: {}\n           not shrunk: it hung",
+                             name_of(failure.result.status), failure.result.name,
+                             failure.result.detail, failure.result.repro));
   }
   void broke(const std::string& error) override { report_.error(error); }
   bool stops() override { return Interruption::requested(); }
