@@ -92,7 +92,7 @@ TEST(Fuzz, TakesRecipesFromABatch) {
 TEST(Fuzz, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(mlacheck(fuzz({"--op", "softmax"})).code, 2);
   EXPECT_EQ(mlacheck(fuzz({"--cases", "0"})).code, 2);
-  for (const char* shard : {"4/4", "1", "-1/4", "1/0", "1/4x"}) {
+  for (const char* shard : {"4/4", "1", "-1/4", "1/0", "1/4x", " 0/1", "0/ 1", "0/"}) {
     const Outcome outcome = mlacheck(fuzz({"--shard", shard}));
     EXPECT_EQ(outcome.code, 2) << shard;
     EXPECT_THAT(outcome.err, HasSubstr("expected i/n with 0 <= i < n")) << shard;

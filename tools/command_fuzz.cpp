@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -45,9 +45,11 @@ constexpr double kSecondsBetweenMoves = 0.1;  // on a terminal
 // "i/n"
 std::pair<std::int64_t, std::int64_t> parse_shard(const std::string& text) {
   std::int64_t shard = -1, shards = 0;
-  int end = 0;
-  const bool read = std::sscanf(text.c_str(), "%ld/%ld%n", &shard, &shards, &end) == 2;
-  if (!read || end != std::ssize(text) || shards < 1 || shard < 0 || shard >= shards)
+  const char* const end = text.data() + text.size();
+  const auto [slash, error] = std::from_chars(text.data(), end, shard);
+  const bool read = error == std::errc() && slash != end && *slash == '/' &&
+                    std::from_chars(slash + 1, end, shards).ptr == end;
+  if (!read || shard < 0 || shard >= shards)
     throw std::invalid_argument(
         fmt::format("--shard {}: expected i/n with 0 <= i < n, as in 0/4", text));
   return {shard, shards};
