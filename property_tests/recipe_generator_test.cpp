@@ -25,10 +25,11 @@ RC_GTEST_PROP(RecipeGenerator, DrawsValidRecipesThatReadBack, (std::uint64_t see
 
 // The same on every machine and build. New weights or sizes change it: then pin it again.
 TEST(RecipeGenerator, SeriesArePinned) {
-  EXPECT_EQ(minimal(draw_recipe(MLACHECK_SPARSE_ATTENTION, 1, 0)),
-            "mlacheck1 op=sparse_attention h=3 k=15 n=15 q=f32 q_pad=3 kv=f32 out=f32 page=64 gap=1 "
-            "pad=3 fill=needle kv_power=8 poison=on absent=scattered length=tiles junk=on scale=0 "
-            "sink=random seed=1309176206");
+  EXPECT_EQ(
+      minimal(draw_recipe(MLACHECK_SPARSE_ATTENTION, 1, 0)),
+      "mlacheck1 op=sparse_attention h=3 k=15 n=15 q=f32 q_pad=3 kv=f32 out=f32 page=64 gap=1 "
+      "pad=3 fill=needle kv_power=8 poison=on absent=scattered length=tiles junk=on scale=0 "
+      "sink=random seed=1309176206");
   EXPECT_EQ(minimal(draw_recipe(MLACHECK_INDEX_SCORES, 1, 0)),
             "mlacheck1 op=index_scores h=89 n=128 q_pad=64 keys=e4m3 page=64 gap=3 range=random "
             "seed=3053542327");

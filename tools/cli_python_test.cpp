@@ -25,6 +25,16 @@ TEST(Python, KernelsPass) {
   }
 }
 
+TEST(Python, EmptyTensorsAreTensors) {
+  for (const char* sizes : {"t=1 k=0 n=4", "t=1 k=2 n=0", "t=0 k=2 n=4"}) {
+    const Outcome outcome =
+        mlacheck({"run", std::string("mlacheck1 op=sparse_attention h=1 ") + sizes, "--kernel",
+                  kPlugins + "python_kernel.py"});
+    EXPECT_THAT(outcome.out, HasSubstr("python_kernel.py:plain sparse_attention.out"));
+    EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("FAIL"))) << sizes;
+  }
+}
+
 TEST(Python, KernelsThatAreWrongAreVerdicts) {
   const TemporaryFolder folder;
   const Outcome outcome = mlacheck({"run", kRecipe, "--kernel", kPlugins + "wrong_kernels.py",

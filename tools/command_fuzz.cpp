@@ -211,9 +211,10 @@ void add_fuzz(CLI::App& app, Action& action) {
   options->kernels.timeout_seconds = 30;
   CLI::App* command =
       app.add_subcommand("fuzz", "Random cases that aim, until a budget: failures are shrunk");
-  add_kernel_options(*command, options->kernels,
-                     "Kernel library (.so) to fuzz; may be repeated. Default: the project's own "
-                     "kernels on the emulator, else the reference");
+  add_kernel_options(
+      *command, options->kernels,
+      "Kernel library (.so, or .py) to fuzz; may be repeated. Default: the project's own "
+      "kernels on the emulator, else the reference");
   std::vector<std::string> names;
   for (const Operator op : kOperators) names.emplace_back(operator_name(op));
   command

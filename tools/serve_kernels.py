@@ -137,11 +137,20 @@ class DLPack:
 dlpack = DLPack()
 
 
+# What a call of an operator always has; of no element where a size is 0.
+ALWAYS = {"sparse_attention": "q cache indices out lse", "index_scores": "q weights cache scores_out",
+          "top_k": "scores_in selected", "index_select": "q weights cache selected", "map_slots": "positions block_table slots"}
+
+
 class Tensors:
+    """By name; None for what the problem has none of."""
+
     def __init__(self, header, op, problem, view):
+        always = next(names for operator, names in ALWAYS.items() if OPERATORS[operator] == op).split()
         for name, piece in zip(NAMES, header.pieces):
-            here = view[piece.offset:piece.offset + piece.bytes] if piece.offset else None
-            setattr(self, name, Tensor(here, dtype_of(name, op, problem)) if here is not None else None)
+            here = piece.offset or name in always
+            data = view[piece.offset:piece.offset + piece.bytes] if piece.offset else view[:0]
+            setattr(self, name, Tensor(data, dtype_of(name, op, problem)) if here else None)
 
 
 def dtype_of(name, op, problem):
