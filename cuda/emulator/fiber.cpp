@@ -25,6 +25,14 @@ struct PooledStack {
   void deallocate(boost::context::stack_context&) {}
 };
 
+// What AddressSanitizer noted of frames that never returned would stay with the addresses, whoever
+// gets them next.
+void forget_frames([[maybe_unused]] const std::byte* memory, [[maybe_unused]] std::size_t bytes) {
+#if defined(MLACHECK_ADDRESS_SANITIZER)
+  __asan_unpoison_memory_region(memory, bytes);
+#endif
+}
+
 }  // namespace
 
 StackPool::StackPool(std::size_t stacks, std::size_t bytes) : stacks_(stacks), bytes_(bytes) {
@@ -34,7 +42,10 @@ StackPool::StackPool(std::size_t stacks, std::size_t bytes) : stacks_(stacks), b
   memory_ = static_cast<std::byte*>(memory);
 }
 
-StackPool::~StackPool() { munmap(memory_, stacks_ * bytes_); }
+StackPool::~StackPool() {
+  forget_frames(memory_, stacks_ * bytes_);
+  munmap(memory_, stacks_ * bytes_);
+}
 
 void StackPool::prepare(Fiber& fiber, std::size_t i, std::function<void()> body) {
   std::memcpy(bottom(i), kCanary, sizeof kCanary);

@@ -12,6 +12,7 @@
 #endif
 #endif
 #if defined(MLACHECK_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
