@@ -11,7 +11,7 @@ namespace mlacheck {
 
 namespace {
 
-using Kind = WorkerAnswer::Kind;
+using AnswerKind = WorkerAnswer::Kind;
 
 // Whatever a kernel has written, on one line that does not flood a report.
 std::string shown(std::string_view text) {
@@ -47,13 +47,15 @@ WorkerAnswer KernelProcess::ask(std::string_view task, std::string_view kernel, 
                 file_descriptor);
   const WorkerProcess::Reply reply = process_.receive(deadline);
   if (reply.kind == WorkerProcess::Reply::Kind::timed_out)
-    return {Kind::timed_out, fmt::format("no answer in {} s", timeout.count()), true};
+    return {AnswerKind::timed_out, fmt::format("no answer in {} s", timeout.count()), true};
   if (reply.kind == WorkerProcess::Reply::Kind::ended)
-    return {Kind::ended, without_answer(reply), reply.killed};
+    return {AnswerKind::ended, without_answer(reply), reply.killed};
 
   std::string_view text = reply.text;
-  static constexpr std::array<std::pair<std::string_view, Kind>, 3> kKinds = {
-      {{"done", Kind::done}, {"refused", Kind::refused}, {"failed", Kind::failed}}};
+  static constexpr std::array<std::pair<std::string_view, AnswerKind>, 3> kKinds = {
+      {{"done", AnswerKind::done},
+       {"refused", AnswerKind::refused},
+       {"failed", AnswerKind::failed}}};
   if (text.starts_with(number)) {
     text.remove_prefix(number.size());
     const std::size_t word = std::min(text.find(' '), text.size());
@@ -61,7 +63,7 @@ WorkerAnswer KernelProcess::ask(std::string_view task, std::string_view kernel, 
       if (text.substr(0, word) == name)
         return {kind, std::string(text.substr(std::min(word + 1, text.size()))), false};
   }
-  return {Kind::broken, fmt::format("a broken answer: {}", shown(reply.text)), false};
+  return {AnswerKind::broken, fmt::format("a broken answer: {}", shown(reply.text)), false};
 }
 
 std::string KernelProcess::flaw_between_calls() {

@@ -15,7 +15,7 @@ namespace {
 // Selections from given scores are exact, so each changed problem has one answer, or, where ties may
 // fall anywhere, an exact test: the laws of top_k make problems.
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 // -0 and +0 are equal, and so are all NaNs: every second one becomes another.
 void run_equal_scores(const Recipe& recipe, LawTrial& trial) {
@@ -76,7 +76,7 @@ TopKCase widened(const TopKRecipe& recipe, std::int64_t before, std::int64_t aft
 void run_appended_columns(const Recipe& recipe, LawTrial& trial) {
   const auto& r = std::get<TopKRecipe>(recipe);
   for (const std::int64_t more : {1, 67}) {
-    TopKCase c = widened(r, 0, more, -kInfinity);
+    TopKCase c = widened(r, 0, more, -kInfinite);
     // Rows that end at the last column take the new ones in.
     for (std::int32_t& end : elements<std::int32_t>(c.inputs[2]))
       if (end == r.scores) end = static_cast<std::int32_t>(c.recipe.scores);
@@ -90,7 +90,7 @@ void run_shifted_range(const Recipe& recipe, LawTrial& trial) {
   const auto& r = std::get<TopKRecipe>(recipe);
   for (const std::int64_t shift : {1, 129}) {
     // What stands before the range would win.
-    TopKCase c = widened(r, shift, 0, kInfinity);
+    TopKCase c = widened(r, shift, 0, kInfinite);
     for (const std::size_t bound : {1, 2})
       for (std::int32_t& x : elements<std::int32_t>(c.inputs[bound]))
         x += static_cast<std::int32_t>(shift);

@@ -98,7 +98,7 @@ void Museum::add(
   c.supports = supports;
   c.workspace_size = workspace_size;
   c.run = kRun.at(exhibits_.size());
-  kernels_.push_back(&exhibits_.emplace_back(c, std::move(run)).kernel);
+  kernels_.push_back(&exhibits_.emplace_back(Exhibit{c, std::move(run)}).kernel);
 }
 
 mlacheck_conventions selection_conventions(const TopKKernel& kernel) {
