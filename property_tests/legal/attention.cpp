@@ -2,9 +2,9 @@
 #include <limits>
 #include <vector>
 
-#include "property_tests/legal/cache_rows.h"
 #include "property_tests/legal/variants.h"
 #include "property_tests/legal/vector_sum.h"
+#include "tools/plugins/problem_views.h"
 
 namespace mlacheck::legal {
 namespace {
@@ -25,7 +25,7 @@ struct Keys {
 
 Keys present_keys(const mlacheck_sparse_attention_problem& p, const mlacheck_tensors& t,
                   std::int64_t token) {
-  const RowsView view = rows_of(p.kv, t.cache);
+  const RowsView view = plugin::rows_of(p.kv, t.cache);
   const std::int64_t length = t.topk_length != nullptr ? t.topk_length[token] : p.topk;
   Keys keys{p.qk_dim, {}};
   for (std::int64_t j = 0; j < length; ++j) {
@@ -105,7 +105,7 @@ class Row {
            VectorSum& values) const {
     for (std::int64_t j = first; j < last; ++j) {
       const float weight = exp_of(scores_[at(j)] - max);
-      const float rounded = round_to(dtype_of(variant_.weight_dtype), weight / sum);
+      const float rounded = round_to(*plugin::dtype_of(variant_.weight_dtype), weight / sum);
       weights.add(1, variant_.sums_rounded != 0 ? &rounded : &weight);
       values.add(rounded, keys_[j]);
     }
@@ -125,7 +125,7 @@ class Row {
       const float weight = exp_of(part.max - max) * part.sum;
       sum += weight;
       for (std::size_t c = 0; c < out.size(); ++c)
-        out[c] += weight * round_to(dtype_of(variant_.partial_dtype), part.out[c]);
+        out[c] += weight * round_to(*plugin::dtype_of(variant_.partial_dtype), part.out[c]);
     }
     for (float& x : out) x /= sum;
     lse = max + ln_of(sum);
@@ -143,8 +143,8 @@ class Row {
 
 void run(const AttentionVariant& variant, const mlacheck_sparse_attention_problem& p,
          const mlacheck_tensors& t) {
-  const QueryView queries{t.q, dtype_of(p.q_dtype), p.q_token_stride, p.q_head_stride};
-  const DType out_dtype = dtype_of(p.out_dtype);
+  const QueryView queries{t.q, *plugin::dtype_of(p.q_dtype), p.q_token_stride, p.q_head_stride};
+  const DType out_dtype = *plugin::dtype_of(p.out_dtype);
   std::vector<float> q(static_cast<std::size_t>(p.qk_dim));
   for (std::int64_t token = 0; token < p.tokens; ++token) {
     const Keys keys = present_keys(p, t, token);

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <vector>
 
-#include "property_tests/legal/cache_rows.h"
 #include "property_tests/legal/variants.h"
 #include "property_tests/legal/vector_sum.h"
+#include "tools/plugins/problem_views.h"
 
 namespace mlacheck::legal {
 namespace {
@@ -24,8 +24,8 @@ std::int64_t slot_of(const mlacheck_index_scores_problem& p, const mlacheck_tens
 
 void run(const ScoresVariant& variant, const mlacheck_index_scores_problem& p, bool unmasked,
          const mlacheck_tensors& t) {
-  const QueryView queries{t.q, dtype_of(p.q_dtype), p.q_token_stride, p.q_head_stride};
-  const RowsView keys = rows_of(p.keys, t.cache);
+  const QueryView queries{t.q, *plugin::dtype_of(p.q_dtype), p.q_token_stride, p.q_head_stride};
+  const RowsView keys = plugin::rows_of(p.keys, t.cache);
   std::vector<float> q(static_cast<std::size_t>(p.heads * p.dim));
   std::vector<float> row(static_cast<std::size_t>(p.dim)),
       products(static_cast<std::size_t>(p.heads));
