@@ -22,22 +22,22 @@ Eigen::Array<float, C, 1> sum_of_lanes(const Eigen::Array<float, C, kSumLanes>& 
 
 template <int R, int C>
 void weighted_sums_of_columns(const float* w, std::int64_t w_stride, const float* v,
-                              std::int64_t v_stride, std::int64_t n, float* out,
-                              std::int64_t out_stride) {
+                              std::int64_t v_stride, std::int64_t n, std::int64_t column,
+                              float* out, std::int64_t out_stride) {
   using Columns = Eigen::Array<float, C, 1>;
   std::array<Eigen::Array<float, C, kSumLanes>, R> lanes;
   for (int l = 0; l < kSumLanes; ++l) {
     std::array<Columns, R> sums;
     sums.fill(Columns::Zero());
     for (std::int64_t j = l; j < n; j += kSumLanes) {
-      const Columns values = Eigen::Map<const Columns>(v + j * v_stride);
+      const Columns values = Eigen::Map<const Columns>(v + (j * v_stride + column));
       for (std::size_t r = 0; r < R; ++r)
         sums[r] += w[static_cast<std::int64_t>(r) * w_stride + j] * values;
     }
     for (std::size_t r = 0; r < R; ++r) lanes[r].col(l) = sums[r];
   }
   for (std::size_t r = 0; r < R; ++r)
-    Eigen::Map<Columns>(out + static_cast<std::int64_t>(r) * out_stride) =
+    Eigen::Map<Columns>(out + (static_cast<std::int64_t>(r) * out_stride + column)) =
         sum_of_lanes<C>(lanes[r]);
 }
 
@@ -57,10 +57,9 @@ void ordered_weighted_sums(const float* w, std::int64_t w_stride, const float* v
   constexpr int kColumns = 8;
   const std::int64_t whole = columns - columns % kColumns;
   for (std::int64_t c = 0; c < whole; c += kColumns)
-    detail::weighted_sums_of_columns<R, kColumns>(w, w_stride, v + c, v_stride, n, out + c,
-                                                  out_stride);
+    detail::weighted_sums_of_columns<R, kColumns>(w, w_stride, v, v_stride, n, c, out, out_stride);
   for (std::int64_t c = whole; c < columns; ++c)
-    detail::weighted_sums_of_columns<R, 1>(w, w_stride, v + c, v_stride, n, out + c, out_stride);
+    detail::weighted_sums_of_columns<R, 1>(w, w_stride, v, v_stride, n, c, out, out_stride);
 }
 
 }  // namespace mlacheck

@@ -29,6 +29,7 @@ Matrix absorb_queries(const Matrix& q, const Weight& kv_b_proj, const ModelSizes
   const std::int64_t nope = s.qk_nope_head_dim;
   const std::int64_t rank = s.kv_lora_rank;
   Matrix q_latent(q.rows, s.num_attention_heads * rank);
+  if (q.rows == 0) return q_latent;
   struct Buffers {
     std::vector<float> w_uk, transposed;
   };
@@ -62,6 +63,7 @@ Matrix expand_values(const Matrix& latent, const Weight& kv_b_proj, const ModelS
           latent.cols);
   const std::int64_t rank = s.kv_lora_rank;
   Matrix out(latent.rows, s.num_attention_heads * s.v_head_dim);
+  if (latent.rows == 0) return out;
   const auto buffer = [&] { return std::vector<float>(size(s.v_head_dim * rank)); };
   detail::parallel_rows(
       s.num_attention_heads, buffer, [&](std::int64_t h, std::vector<float>& w_uv) {
