@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "tools/device_record_run.h"
 #include "tools/golden_checks.h"
 #include "tools/golden_sources.h"
+#include "tools/model_capture.h"
 #include "tools/reference_library.h"
 #include "tools/report_files.h"
 #include "tools/report_options.h"
@@ -40,6 +42,7 @@ std::string to_text(const Attribute& attribute) {
 
 struct CaptureOptions {
   CheckpointRequest checkpoint;
+  ModelRequest model;
   std::vector<std::string> layers;
   std::string recipe;
   std::string recording;
@@ -50,13 +53,17 @@ struct CaptureOptions {
 int capture(const CaptureOptions& options) {
   require_writable(options.out, '\x89');
   Golden golden;
+  std::optional<SavedForward> saved;
   if (!options.recipe.empty())
     golden = capture_recipe(parse_recipe(options.recipe));
   else if (!options.recording.empty())
     golden = capture_recording(options.recording, options.dtype);
+  else if (!options.model.path.empty())
+    golden = capture_from_model(options.model, options.out, saved);
   else
     golden = capture_checkpoint(options.checkpoint);
   write_golden(options.out, golden);
+  if (saved) saved->remove();
   fmt::print("{}: {} datasets, content {}\n", options.out.string(), golden.datasets.size(),
              golden_digest(golden).substr(0, 16));
   return kExitPass;
@@ -91,25 +98,31 @@ void add_capture(CLI::App& golden, Action& action) {
       from->add_option("--checkpoint", checkpoint.path,
                        "Directory with config.json and safetensors (bf16, f16, f32 or fp8), or a "
                        "GGUF file (of several, any one)");
+  auto* of_model = from->add_option("--model", options->model.path,
+                                    "A whole model, run on --tokens layer by layer: as "
+                                    "--checkpoint. Killed, the same command goes "
+                                    "on from what it keeps in <out>.capture");
   auto* of_recording = from->add_option(
       "--recording", options->recording,
       "A capture of tools/capture_transformers.py, kept beside the reference's answer");
   from->require_option(1);
   // What a source cannot use is an error, not ignored.
-  command->add_option("--layers", options->layers, "Layers of the checkpoint, e.g. 0,1")
-      ->needs(of_checkpoint);
+  const std::vector<CLI::Option*> of_layers = {
+      command->add_option("--layers", options->layers, "Layers of the checkpoint, e.g. 0,1"),
+      command->add_option("--profile", checkpoint.profile, "hf, vllm or deepseek")
+          ->capture_default_str(),
+      command->add_option("--numerics", checkpoint.numerics, "fp32 or bf16")
+          ->check(CLI::IsMember({"fp32", "bf16"}))
+          ->capture_default_str()};
+  command
+      ->add_option("--tokens", options->model.tokens,
+                   "File of token ids: between white space, or a JSON list")
+      ->needs(of_model);
   command
       ->add_option("--inputs", checkpoint.inputs,
                    "safetensors file with hidden_states [S, hidden] (after input_layernorm), or "
                    "hash:<tokens>:<seed>")
       ->needs(of_checkpoint);
-  command->add_option("--profile", checkpoint.profile, "hf, vllm or deepseek")
-      ->needs(of_checkpoint)
-      ->capture_default_str();
-  command->add_option("--numerics", checkpoint.numerics, "fp32 or bf16")
-      ->needs(of_checkpoint)
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->capture_default_str();
   command->add_option("--topk", checkpoint.topk, "index_topk in place of the model's")
       ->needs(of_checkpoint);
   command->add_option("--dtype", options->dtype, "Which layers of the recording")
@@ -117,9 +130,17 @@ void add_capture(CLI::App& golden, Action& action) {
       ->check(CLI::IsMember({"fp64", "bf16"}))
       ->capture_default_str();
   command->add_option("--out", options->out, "The golden file to write")->required();
-  command->callback([options, &action] {
+  command->callback([=, &action] {
+    for (const CLI::Option* option : of_layers)
+      if (option->count() != 0 && of_checkpoint->count() + of_model->count() == 0)
+        throw CLI::RequiresError(option->get_name(), "--checkpoint or --model");
     CheckpointRequest& request = options->checkpoint;
     request.layers = parse_layers(options->layers);
+    options->model.layers = request.layers;
+    options->model.profile = request.profile;
+    options->model.numerics = request.numerics;
+    if (of_model->count() != 0 && (request.layers.empty() || options->model.tokens.empty()))
+      throw CLI::ValidationError("--model", "needs --layers and --tokens");
     if (!request.path.empty() && (request.layers.empty() || request.inputs.empty()))
       throw CLI::ValidationError("--checkpoint", "needs --layers and --inputs");
     action = [options] { return capture(*options); };

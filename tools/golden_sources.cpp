@@ -26,6 +26,7 @@
 #include "fixtures/checkpoint/safetensors.h"
 #include "fixtures/operator_golden.h"
 #include "fixtures/sha256.h"
+#include "fixtures/weight_digest.h"
 
 namespace mlacheck {
 
@@ -37,12 +38,6 @@ std::string read_text(const std::filesystem::path& path) {
   text << file.rdbuf();
   if (!file) throw CheckpointError(path, "cannot be read");
   return text.str();
-}
-
-std::string sha256_of(const Weight& weight) {
-  const auto* bytes = static_cast<const std::byte*>(weight.data);
-  return sha256_hex(
-      {bytes, static_cast<std::size_t>(weight.rows * weight.cols) * size_of(weight.dtype)});
 }
 
 std::string sha256_of(const std::string& text) {

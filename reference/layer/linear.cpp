@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "reference/arithmetic/ordered_sum.h"
+#include "reference/arithmetic/ordered_dots.h"
 #include "reference/operators/parallel_rows.h"
 #include "reference/operators/views.h"
 
@@ -31,10 +31,17 @@ Matrix widen(const Weight& w) {
 }
 
 void dot_block(const DotBlock& b) {
-  for (std::int64_t t = 0; t < b.tokens; ++t)
-    for (std::int64_t o = 0; o < b.outputs; ++o)
-      b.y[t * b.y_stride + o] =
-          round_to(b.dtype, ordered_dot(b.x + t * b.x_stride, b.w + o * b.n, b.n));
+  constexpr int kShared = 4;  // outputs that share the loads of a token's row
+  for (std::int64_t t = 0; t < b.tokens; ++t) {
+    const float* x = b.x + t * b.x_stride;
+    float* y = b.y + t * b.y_stride;
+    std::int64_t o = 0;
+    for (; o + kShared <= b.outputs; o += kShared) {
+      const auto dots = ordered_dots<1, kShared>(x, 0, b.w + o * b.n, b.n, b.n);
+      for (int i = 0; i < kShared; ++i) y[o + i] = round_to(b.dtype, dots(0, i));
+    }
+    for (; o < b.outputs; ++o) y[o] = round_to(b.dtype, ordered_dot(x, b.w + o * b.n, b.n));
+  }
 }
 
 Matrix linear(const Matrix& x, const Weight& w, DType dtype) {

@@ -1,0 +1,150 @@
+// golden capture --model on a small model that the test makes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "fixtures/model/model_testing.h"
+#include "tools/cli_testing.h"
+
+namespace mlacheck::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Model : public ::testing::Test {
+ protected:
+  Model() { folder_.write("tokens", "3 14 15 9\n26 5 3\t49 0 8\n"); }
+
+  void write_safetensors_model() const {
+    SmallModel().write_safetensors_model(folder_ / "model", DType::bf16);
+  }
+  Arguments capture_arguments(const std::string& out = "golden.h5",
+                              const std::string& model = "model",
+                              const std::string& tokens = "tokens") const {
+    return {"golden",   "capture", "--model", folder_ / model, "--tokens", folder_ / tokens,
+            "--layers", "0,3",     "--out",   folder_ / out};
+  }
+  Outcome check(const std::string& model) const {
+    return mlacheck({"golden", "check", folder_ / "golden.h5", "--checkpoint", folder_ / model});
+  }
+  // Kills a capture after `delay`; whether it got to its end.
+  bool capture_and_kill(std::chrono::microseconds delay) const {
+    const Arguments arguments = capture_arguments();
+    const pid_t child = fork();
+    if (child == 0) {
+      if (std::freopen("/dev/null", "w", stdout) == nullptr ||
+          std::freopen("/dev/null", "w", stderr) == nullptr)
+        _exit(125);
+      become_mlacheck(arguments, {});
+    }
+    std::this_thread::sleep_for(delay);
+    kill(child, SIGKILL);
+    return wait_for(child) == 0;
+  }
+  void expect_refused(const Arguments& arguments, const std::string& said) const {
+    const Outcome outcome = mlacheck(arguments);
+    EXPECT_THAT(outcome.code, AnyOf(2, 3)) << outcome.out;
+    EXPECT_THAT(outcome.err, HasSubstr(said));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "golden.h5"));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Model, IsCapturedAndChecked) {
+  write_safetensors_model();
+  const Outcome outcome = mlacheck(capture_arguments());
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("10 tokens: 1 of 4 layers"), HasSubstr("4 of 4 layers"),
+                                 HasSubstr("MB/s"), HasSubstr("left")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "golden.h5.capture"));
+  const Outcome checked = check("model");
+  EXPECT_EQ(checked.code, 0) << checked.out << checked.err;
+  EXPECT_THAT(checked.out, AllOf(HasSubstr("layer 0 bits"), HasSubstr("layer 3 bits"),
+                                 HasSubstr("layer 0 oracle")));
+}
+
+TEST_F(Model, OfGgufIsCapturedAndChecked) {
+  SmallModel().write_gguf_model(folder_ / "model.gguf", GgmlType::q8_0);
+  EXPECT_EQ(mlacheck(capture_arguments("golden.h5", "model.gguf")).code, 0);
+  const Outcome checked = check("model.gguf");
+  EXPECT_EQ(checked.code, 0) << checked.out << checked.err;
+}
+
+TEST_F(Model, ShowsHowFarItIsOnATerminal) {
+  write_safetensors_model();
+  const Outcome outcome = mlacheck_on_terminal(capture_arguments());
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("\r10 tokens: "), HasSubstr("4 of 4 layers")));
+}
+
+TEST_F(Model, KilledAtAnyMomentGivesTheSameFile) {
+  write_safetensors_model();
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(mlacheck(capture_arguments("whole.h5")).code, 0);
+  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - start);
+  std::minstd_rand random(1);
+  bool saw_folder = false;
+  for (int i = 0; i < 10; ++i) {
+    if (capture_and_kill(whole * static_cast<int>(random() % 100) / 100))
+      std::filesystem::remove(folder_ / "golden.h5");  // once more from the beginning
+    saw_folder |= std::filesystem::exists(folder_ / "golden.h5.capture/state");
+  }
+  EXPECT_TRUE(saw_folder);
+  ASSERT_EQ(mlacheck(capture_arguments()).code, 0);
+  EXPECT_EQ(read_file(folder_ / "golden.h5"), read_file(folder_ / "whole.h5"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "golden.h5.capture"));
+}
+
+TEST_F(Model, TokensMayBeAJsonList) {
+  write_safetensors_model();
+  std::filesystem::create_directory(folder_ / "json");
+  folder_.write("json/tokens", "[3, 14, 15, 9, 26, 5, 3, 49, 0, 8]");
+  ASSERT_EQ(mlacheck(capture_arguments("a.h5")).code, 0);
+  ASSERT_EQ(mlacheck(capture_arguments("b.h5", "model", "json/tokens")).code, 0);
+  const Outcome outcome = mlacheck({"golden", "diff", folder_ / "a.h5", folder_ / "b.h5"});
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("source"), Not(HasSubstr("elements differ"))));
+}
+
+TEST_F(Model, RefusesWhatItCannotRun) {
+  write_safetensors_model();
+  Arguments arguments = capture_arguments();
+  arguments[7] = "0,9";
+  expect_refused(arguments, "layers 9: the model has layers 0 to 3");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "golden.h5.capture"));
+  expect_refused(capture_arguments("golden.h5", "model", "none"), "none: cannot be read");
+  folder_.write("bad", "1 2 x");
+  expect_refused(capture_arguments("golden.h5", "model", "bad"), "token 2: expected a whole number");
+  folder_.write("bad", "[1, -2]");
+  expect_refused(capture_arguments("golden.h5", "model", "bad"), "token 1: expected a whole number");
+  folder_.write("bad", "[1, 2");
+  expect_refused(capture_arguments("golden.h5", "model", "bad"), "not a valid JSON list");
+  folder_.write("bad", " \n");
+  expect_refused(capture_arguments("golden.h5", "model", "bad"), "holds no token");
+  folder_.write("bad", "1 50");
+  expect_refused(capture_arguments("golden.h5", "model", "bad"), "tokens[1]: expected 0 to 49");
+  arguments.resize(6);
+  arguments.insert(arguments.end(), {"--out", folder_ / "golden.h5"});
+  expect_refused(arguments, "--model: needs --layers and --tokens");
+  expect_refused({"golden", "capture", "--recipe", "mlacheck1 op=top_k", "--layers", "0", "--out",
+                  folder_ / "golden.h5"},
+                 "--checkpoint or --model");
+}
+
+TEST_F(Model, RefusesToGoOnWithOtherInputs) {
+  write_safetensors_model();
+  capture_and_kill(std::chrono::seconds(0));
+  std::filesystem::create_directories(folder_ / "golden.h5.capture");
+  folder_.write("golden.h5.capture/key", "mlacheck capture 1\nfile: another\n");
+  expect_refused(capture_arguments(), "was begun with other inputs");
+}
+
+}  // namespace
+}  // namespace mlacheck::testing

@@ -1,0 +1,122 @@
+#include "tools/model_capture.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+
+#include "fixtures/checkpoint/checkpoint_error.h"
+#include "fixtures/model/capture_model.h"
+#include "fixtures/sha256.h"
+#include "tools/stopwatch.h"
+
+namespace mlacheck {
+
+namespace {
+
+std::int32_t token_of(const std::filesystem::path& file, std::size_t index,
+                      const nlohmann::json& value) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT32_MAX)
+    throw CheckpointError(file, fmt::format("token {}: expected a whole number from 0 on, got {}",
+                                            index, value.dump()));
+  return static_cast<std::int32_t>(value.get<std::uint64_t>());
+}
+
+// Both spellings are lists of JSON numbers.
+std::vector<std::int32_t> read_tokens(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file) throw CheckpointError(path, "cannot be read");
+  std::vector<std::int32_t> tokens;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && text[first] == '[') {
+    const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
+    if (!list.is_array()) throw CheckpointError(path, "is not a valid JSON list");
+    for (const nlohmann::json& value : list)
+      tokens.push_back(token_of(path, tokens.size(), value));
+  } else {
+    std::istringstream words(text);
+    for (std::string word; words >> word;) {
+      nlohmann::json value = nlohmann::json::parse(word, nullptr, false);
+      if (value.is_discarded()) value = word;
+      tokens.push_back(token_of(path, tokens.size(), value));
+    }
+  }
+  if (tokens.empty()) throw CheckpointError(path, "holds no token");
+  return tokens;
+}
+
+std::string duration(double seconds) {
+  if (seconds < 90) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+// One line that is written over on a terminal; a line a layer in a log.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::size_t tokens) : tokens_(tokens) {}
+  ~ProgressLine() {
+    if (terminal_ && width_ != 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void show(const CaptureProgress& progress) {
+    const bool finished = progress.layers_done != layers_done_;
+    if (!finished && (!terminal_ || watch_.seconds() < shown_ + kInterval)) return;
+    layers_done_ = progress.layers_done;
+    shown_ = watch_.seconds();
+    const double rate = static_cast<double>(progress.bytes_read) / shown_;
+    std::string line =
+        fmt::format("{} tokens: {} of {} layers, {:.2f} GB read, {:.0f} MB/s", tokens_,
+                    progress.layers_done, progress.layers,
+                    static_cast<double>(progress.bytes_read) / 1e9, rate / 1e6);
+    if (progress.bytes_expected > 0)
+      line += fmt::format(", {} left", duration(static_cast<double>(progress.bytes_expected) / rate));
+    if (terminal_)
+      fmt::print(stderr, "\r{:{}}", line, width_);
+    else
+      fmt::print(stderr, "{}\n", line);
+    std::fflush(stderr);
+    width_ = std::max(width_, line.size());
+  }
+
+ private:
+  static constexpr double kInterval = 0.2;  // seconds
+  const bool terminal_ = isatty(STDERR_FILENO) == 1;
+  const Stopwatch watch_;
+  const std::size_t tokens_;
+  std::int64_t layers_done_ = -1;
+  double shown_ = 0;
+  std::size_t width_ = 0;
+};
+
+}  // namespace
+
+Golden capture_from_model(const ModelRequest& request, const std::filesystem::path& out,
+                          std::optional<SavedForward>& saved) {
+  const std::unique_ptr<ModelSource> source = open_model(request.path);
+  ModelCapture capture;
+  capture.tokens = read_tokens(request.tokens);
+  capture.layers = request.layers;
+  const DType activations = request.numerics == "bf16" ? DType::bf16 : DType::f32;
+  capture.numerics = layer_numerics(request.profile, activations, source->sizes());
+  capture.source =
+      fmt::format("model {}, {} tokens of {}, sha256 {}, profile {}",
+                  std::filesystem::weakly_canonical(request.path).filename().string(),
+                  capture.tokens.size(), request.tokens.filename().string(),
+                  sha256_file_hex(request.tokens), request.profile);
+  require_capture(*source, capture);
+  saved.emplace(out.string() + ".capture", capture_key(*source, capture));
+  ProgressLine line(capture.tokens.size());
+  return capture_model(*source, capture, *saved,
+                       [&](const CaptureProgress& progress) { line.show(progress); });
+}
+
+}  // namespace mlacheck

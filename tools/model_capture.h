@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fixtures/golden_file.h"
+#include "fixtures/model/saved_forward.h"
+
+namespace mlacheck {
+
+// Layers of a whole model that runs on tokens.
+struct ModelRequest {
+  std::filesystem::path path;    // as open_model takes it
+  std::filesystem::path tokens;  // ids between white space, or a JSON list of them
+  std::vector<std::int64_t> layers;
+  std::string profile = "hf";
+  std::string numerics = "bf16";
+};
+
+// Runs it, telling stderr how far it is. What is finished is kept in `saved`, the folder
+// <out>.capture, which the caller removes when the golden is written. Throws CheckpointError naming
+// file and tensor, or std::invalid_argument naming the option.
+Golden capture_from_model(const ModelRequest& request, const std::filesystem::path& out,
+                          std::optional<SavedForward>& saved);
+
+}  // namespace mlacheck
