@@ -28,6 +28,11 @@ void add_sink(double sink, const NumericsContract& contract, ElementBound& bound
 
 }  // namespace
 
+bool roundings_are_independent(const SparseAttentionOracle& oracle) {
+  constexpr std::int64_t kFewCoordinates = 16;
+  return oracle.qk_dim >= kFewCoordinates;
+}
+
 double weight_roundoff(const NumericsContract& contract) {
   return contract.weight_dtype == DType::f32 ? 0 : unit_roundoff(contract.weight_dtype);
 }
@@ -76,6 +81,7 @@ ElementBound natural_lse_bound(const SparseAttentionOracle& oracle,
     likely += gamma_of(lambda * u / std::numbers::sqrt3 * std::sqrt(oracle.weight_squares[h]) +
                        common_weight_error(oracle, contract, h) + floor);
   }
+  if (!roundings_are_independent(oracle)) likely = core;
   return {oracle.lse[h], core, std::min(core, likely), {}};
 }
 

@@ -107,8 +107,10 @@ void bound_row(const SparseAttentionOracle& oracle, const NumericsContract& cont
       rescales(oracle, contract) + (contract.max_splits > 1 ? contract.max_splits : 0);
   const ArrayXd core =
       finish(numerator.core, worst_case(contract.weight_sum, oracle.length, merges));
-  const ArrayXd likely =
-      finish(numerator.likely, statistical(contract.weight_sum, oracle.length, merges, lambda));
+  const ArrayXd likely = roundings_are_independent(oracle)
+                             ? finish(numerator.likely, statistical(contract.weight_sum,
+                                                                    oracle.length, merges, lambda))
+                             : core;
   interval.expected.row(h) = factor * oracle.mean.row(h);
   interval.core.row(h) = core.matrix().transpose();
   interval.likely.row(h) = likely.min(core).matrix().transpose();

@@ -24,6 +24,8 @@ namespace mlacheck {
 //   u_P V'         by  lambda u_P / sqrt(3) sqrt(sum_j (w_j v_ji)^2)
 //                      + |o_i| times the error that alike weights have in common
 //   g_pv V', g_l   by  statistical(...)
+//
+// unless keys have few coordinates (roundings_are_independent): then it is core.
 struct SparseAttentionInterval {
   DType out_dtype = DType::bf16;
   RowMatrix expected;  // [H, v_dim]
