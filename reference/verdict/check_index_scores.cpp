@@ -6,7 +6,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
+#include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 #include "reference/oracle/error_bound.h"
 #include "reference/verdict/constants.h"
@@ -71,15 +73,17 @@ Finding check_index_scores(const IndexScoresProblem& problem, const NumericsCont
                   "scores: expected an address, got null");
   const ElementBound masked{-kInfinity, 0, 0, {.anything = !contract.masks_scores}};
   Tally tally(contract.score_dtype);
-  for (std::int64_t t = 0; t < problem.tokens; ++t) {
+  std::mutex mutex;
+  const auto part = [&, empty = tally] { return TallyPart(tally, mutex, empty); };
+  detail::parallel_rows(problem.tokens, part, [&](std::int64_t t, auto& mine) {
     const IndexScoresOracle oracle = index_scores_oracle(problem, t);
     const std::vector<ElementBound> bounds = index_score_bounds(oracle, problem, contract);
     for (std::int64_t s = 0; s < problem.key_count; ++s) {
       const bool inside = s >= oracle.begin && s < oracle.end;
-      tally.add({t, s, -1}, inside ? bounds[static_cast<std::size_t>(s - oracle.begin)] : masked,
+      mine->add({t, s, -1}, inside ? bounds[static_cast<std::size_t>(s - oracle.begin)] : masked,
                 scores[t * problem.key_count + s]);
     }
-  }
+  });
   return tally.finding("index_scores");
 }
 

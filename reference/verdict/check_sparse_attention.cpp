@@ -52,16 +52,14 @@ std::vector<Finding> check_sparse_attention(const SparseAttentionProblem& proble
     return values != nullptr ? values + offset : nullptr;
   };
   std::mutex mutex;
-  detail::parallel_rows(problem.tokens, [&](std::int64_t t) {
+  const auto part = [&, empty = tally] { return TallyPart(tally, mutex, empty); };
+  detail::parallel_rows(problem.tokens, part, [&](std::int64_t t, auto& mine) {
     const std::int64_t row = t * problem.heads;
-    SparseAttentionTally mine(problem.out_dtype);
-    mine.add(
+    mine->add(
         sparse_attention_interval(sparse_attention_oracle(problem, t, contract.duplicates),
                                   contract, lambda),
         t,
         {outputs.out + row * problem.v_dim, from(outputs.lse, row), from(outputs.max_logit, row)});
-    const std::lock_guard lock(mutex);
-    tally.merge(mine);
   });
   return tally.findings();
 }

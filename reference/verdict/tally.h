@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "reference/formats/dtype.h"
 #include "reference/verdict/interval.h"
@@ -49,6 +51,30 @@ class Tally {
   double product_ = 0;  // <got, expected>
   double squares_ = 0;  // |got|^2 + |expected|^2
   std::array<std::int64_t, kBins> histogram_{};
+};
+
+// A thread's part of a tally, which it joins when it goes.
+template <class Whole>
+class TallyPart {
+ public:
+  TallyPart(Whole& whole, std::mutex& mutex, const Whole& empty)
+      : whole_(&whole), mutex_(mutex), part_(empty) {}
+  TallyPart(TallyPart&& other) noexcept
+      : whole_(std::exchange(other.whole_, nullptr)),
+        mutex_(other.mutex_),
+        part_(std::move(other.part_)) {}
+  ~TallyPart() {
+    if (whole_ == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    whole_->merge(part_);
+  }
+
+  Whole* operator->() { return &part_; }
+
+ private:
+  Whole* whole_;
+  std::mutex& mutex_;
+  Whole part_;
 };
 
 }  // namespace mlacheck
