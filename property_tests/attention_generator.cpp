@@ -15,12 +15,24 @@ struct Dims {
 // The model's, without RoPE, and others that no kernel may take for granted.
 const Table<Dims> kDims = {{{576, 512}, 140}, {{512, 512}, 10}, {{192, 128}, 10}, {{64, 64}, 10},
                            {{100, 36}, 6},    {{16, 16}, 12},   {{17, 5}, 6},     {{1, 1}, 2}};
-const Table<Dims> kTinyDims = {{{16, 16}, 4}, {{8, 5}, 4}, {{2, 1}, 2}, {{1, 1}, 1}};
+// Of cases that are large in something else; rarely what alone some kernels take.
+const Table<Dims> kTinyDims = {
+    {{16, 16}, 400}, {{8, 5}, 400}, {{2, 1}, 200}, {{1, 1}, 100}, {{576, 512}, 1}};
+const Table<Sizes> kFewHeads = {{1, 60}, {2, 30}, {3, 10}, {8, 10}, {16, 10}, {64, 5}, {128, 5}};
+const Table<Sizes> kOneHead = {{1, 1000}, {8, 1}, {16, 1}, {64, 1}, {128, 1}};
+const Table<Sizes> kFewEntries = {{2, 10},        {16, 20}, {17, 20},  {64, 20}, {65, 20},
+                                  {{3, 130}, 40}, {512, 1}, {2048, 1}, {128, 1}};
+const Table<Sizes> kHardlyAnEntry = {{0, 250}, {1, 250},  {2, 250}, {3, 250},
+                                     {64, 1},  {2048, 1}, {512, 1}, {128, 1}};
+const Table<Sizes> kManyEntries = {{2048, 10},         {2049, 30}, {4096, 10}, {4097, 10},
+                                   {{2049, 6000}, 20}, {64, 1},    {512, 1},   {128, 1}};
 
 const Table<Sizes> kTokens = {{0, 2},   {1, 30},       {2, 20},  {3, 20},  {4, 10},
                               {5, 10},  {{6, 8}, 10},  {15, 2},  {16, 2},  {17, 2},
                               {63, 2},  {64, 3},       {65, 3},  {127, 1}, {128, 1},
                               {129, 2}, {{9, 62}, 10}, {257, 1}, {576, 1}};
+const Table<Sizes> kManyTokens = {{65, 4},  {{66, 100}, 3}, {127, 2}, {128, 1},
+                                  {129, 3}, {257, 2},       {513, 1}, {{100, 600}, 3}};
 const Table<Sizes> kHeads = {{1, 12}, {2, 6},   {3, 3},   {4, 6},        {7, 4},  {8, 12},
                              {9, 5},  {11, 8},  {15, 3},  {16, 12},      {17, 8}, {31, 2},
                              {32, 5}, {33, 3},  {63, 2},  {64, 5},       {65, 3}, {66, 4},
@@ -106,18 +118,35 @@ double cost_of(const SparseAttentionRecipe& r) {
                              20 * static_cast<double>(r.tokens * r.topk));
 }
 
-void draw_sizes(const Draw& draw, bool many_rows, SparseAttentionRecipe& r) {
+void draw_sizes(const Draw& draw, Large large, SparseAttentionRecipe& r) {
   const bool record = r.kv == KvFormat::record656;
-  if (record) many_rows = false;
-  const Dims dims = record ? Dims{576, 512}
-                           : draw.supported("d", many_rows ? kTinyDims : kDims, [](const Dims& d) {
-                               return fmt::format("d={} v={}", d.qk, d.v);
-                             });
+  if (record) large = Large::nothing;
+  const bool plain = large == Large::nothing;
+  const Dims dims =
+      record ? Dims{576, 512} : draw.supported("d", plain ? kDims : kTinyDims, [](const Dims& d) {
+        return fmt::format("d={} v={}", d.qk, d.v);
+      });
   r.qk_dim = dims.qk;
   r.v_dim = dims.v;
-  r.tokens = many_rows ? past_grid_limit(draw) : draw.supported_size("t", kTokens);
-  r.heads = many_rows ? 1 : draw.supported_size("h", kHeads);
-  r.topk = many_rows ? draw.range("k.few", 0, 3) : draw.supported_size("k", kTopk);
+  r.heads = draw.supported_size("h", plain ? kHeads : large == Large::rows ? kOneHead : kFewHeads);
+  switch (large) {
+    case Large::nothing:
+      r.tokens = draw.supported_size("t", kTokens);
+      r.topk = draw.supported_size("k", kTopk);
+      break;
+    case Large::rows:
+      r.tokens = past_grid_limit(draw);
+      r.topk = draw.supported_size("k", kHardlyAnEntry);
+      break;
+    case Large::tokens:
+      r.tokens = draw.supported_size("t", kManyTokens);
+      r.topk = draw.supported_size("k", kFewEntries);
+      break;
+    case Large::entries:
+      r.tokens = draw.range("t.few", 1, 3);
+      r.topk = draw.supported_size("k", kManyEntries);
+      break;
+  }
   r.page_size = draw.supported_size("page", page_sizes());
   r.page_gap = r.page_size == 0 ? 0 : draw.supported_size("gap", page_gaps());
   r.slots = draw.once("n.large", 12) ? draw.size("n.of", kManySlots)
@@ -164,7 +193,7 @@ SparseAttentionRecipe draw_attention(Draw draw) {
 
   const Extent extent = draw_extent(draw);
   do {
-    draw_sizes(draw, extent.many_rows, r);
+    draw_sizes(draw, extent.large, r);
     draw.retry();
   } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
   // What a kernel insists on may cost more.

@@ -133,11 +133,18 @@ double stored_rows(std::int64_t slots, std::int64_t page, std::int64_t gap);
 bool draw_stretch(const Draw& draw, std::int64_t slots, std::int64_t page);
 // Milliseconds that stretched pages take in the case and in calls.
 double stretched_ms(bool stretch, std::int64_t slots, std::int64_t page);
-// How large a case is to be: nearly always small, at times with more rows than a grid has.
+// What a case is large in, if in anything: it is small in all else then, and costs no more than others.
+enum class Large : std::uint8_t {
+  nothing,
+  rows,     // past the limit of a grid, 65,535
+  tokens,   // past what a kernel takes at once: 64
+  entries,  // past what a row has in the models: 2048
+};
+// How long a case is to take: nearly always little.
 struct Extent {
   double min_ms;
   double max_ms;
-  bool many_rows;
+  Large large = Large::nothing;
 
   bool contains(double cost_ms) const { return min_ms <= cost_ms && cost_ms <= max_ms; }
 };

@@ -47,6 +47,12 @@ const Table<Sizes> kKeys = {{0, 3},
                             {{65535, 65537}, 3},
                             {131073, 1}};
 
+// Of cases that are large in keys; rarely what alone some kernels take.
+const Table<Sizes> kManyKeys = {
+    {{4095, 4097}, 2}, {{8190, 8194}, 2}, {{16383, 16385}, 2}, {{65535, 65537}, 3}, {131073, 2}};
+const Table<Sizes> kTinyDims = {{16, 200}, {1, 100}, {32, 50}, {128, 1}, {64, 1}};
+const Table<Sizes> kFewHeads = {{1, 200}, {2, 100}, {3, 50}, {16, 1}, {32, 1}, {64, 1}};
+
 struct Types {
   DType q, keys;
 };
@@ -81,18 +87,22 @@ double cost_of(const IndexScoresRecipe& r) {
                              20 * static_cast<double>(r.tokens * r.keys));
 }
 
-void draw_sizes(const Draw& draw, bool many_rows, IndexScoresRecipe& r) {
-  if (r.key_dtype == DType::e4m3) many_rows = false;
+void draw_sizes(const Draw& draw, Large large, IndexScoresRecipe& r) {
+  if (r.key_dtype == DType::e4m3) large = Large::nothing;
+  const bool many_rows = large == Large::rows, many_keys = large == Large::entries;
   r.dim = r.key_dtype == DType::e4m3 ? 128
           : many_rows                ? draw.range("d.few", 1, 4)
+          : many_keys                ? draw.supported_size("d", kTinyDims)
                                      : draw.supported_size("d", kDims);
   r.tokens = many_rows ? past_grid_limit(draw) : draw.supported_size("t", kTokens);
-  r.heads = many_rows ? draw.range("h.few", 1, 2) : draw.supported_size("h", kHeads);
-  r.keys = many_rows ? draw.range("n.few", 0, 3) : draw.size("n", kKeys);
+  r.heads = many_rows   ? draw.range("h.few", 1, 2)
+            : many_keys ? draw.supported_size("h", kFewHeads)
+                        : draw.supported_size("h", kHeads);
+  r.keys = many_rows ? draw.range("n.few", 0, 3) : draw.size("n", many_keys ? kManyKeys : kKeys);
   r.page_size = draw.supported_size("page", page_sizes());
   if (r.table != BlockTable::none && r.page_size == 0) r.page_size = 64;
   r.page_gap = r.page_size == 0 ? 0 : draw.supported_size("gap", page_gaps());
-  if (r.page_size != 0 && !many_rows && draw.once("n.pages", 4))
+  if (r.page_size != 0 && large == Large::nothing && draw.once("n.pages", 4))
     r.keys = draw_around(draw, "n.around", r.page_size, r.page_size, 600);
   r.stretch = draw_stretch(draw, r.requests * r.keys, r.page_size);
   if (r.stretch) r.page_gap = 0;
@@ -126,7 +136,7 @@ IndexScoresRecipe draw_index_scores(Draw draw, bool needs_table) {
 
   const Extent extent = draw_extent(draw);
   do {
-    draw_sizes(draw, extent.many_rows, r);
+    draw_sizes(draw, extent.large, r);
     draw.retry();
   } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
   if (cost_of(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);

@@ -66,9 +66,12 @@ double stretched_ms(bool stretch, std::int64_t slots, std::int64_t page) {
 }
 
 Extent draw_extent(const Draw& draw) {
-  return draw.one_of<Extent>(
-      "extent",
-      {{{0, 4, false}, 1800}, {{4, 25, false}, 180}, {{40, 300, false}, 8}, {{0, 300, true}, 4}});
+  return draw.one_of<Extent>("extent", {{{0, 4}, 1600},
+                                        {{4, 25}, 160},
+                                        {{40, 300}, 6},
+                                        {{0, 300, Large::rows}, 24},
+                                        {{0, 25, Large::tokens}, 100},
+                                        {{0, 25, Large::entries}, 60}});
 }
 
 std::int64_t past_grid_limit(const Draw& draw) {

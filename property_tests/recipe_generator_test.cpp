@@ -89,5 +89,27 @@ TEST(RecipeGenerator, AimsAtTheBoundariesOfSizes) {
   EXPECT_TRUE(empty_cache);
 }
 
+// What only shows past the limit of a grid, past 64 tokens or 2048 entries is drawn within the cases of
+// one search, however the others fall; and such cases cost no more than others.
+TEST(RecipeGenerator, DrawsLargeCasesOften) {
+  int rows = 0, junk_past_length = 0, entries = 0, scores = 0;
+  for (std::uint64_t number = 0; number < 1000; ++number) {
+    const auto r =
+        std::get<SparseAttentionRecipe>(draw_recipe(MLACHECK_SPARSE_ATTENTION, 1, number));
+    rows += r.tokens > 65535 ? 1 : 0;
+    junk_past_length += r.tokens > 64 && r.length != LengthPattern::full && r.junk ? 1 : 0;
+    entries += r.topk > 2048 ? 1 : 0;
+    if (r.tokens >= 65535) {
+      EXPECT_LE(r.tokens * r.heads * r.topk * r.qk_dim, 10'000'000);
+    }
+    const auto s = std::get<IndexScoresRecipe>(draw_recipe(MLACHECK_INDEX_SCORES, 1, number));
+    scores += s.tokens > 65535 && s.keys > 0 ? 1 : 0;
+  }
+  EXPECT_GE(rows, 5);
+  EXPECT_GE(scores, 3);
+  EXPECT_GE(entries, 20);
+  EXPECT_GE(junk_past_length, 20);
+}
+
 }  // namespace
 }  // namespace mlacheck

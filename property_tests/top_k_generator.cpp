@@ -48,7 +48,8 @@ double cost_of(const TopKRecipe& r) {
                  5 * static_cast<double>(r.tokens * r.topk));
 }
 
-void draw_sizes(const Draw& draw, bool many_rows, TopKRecipe& r) {
+void draw_sizes(const Draw& draw, Large large, TopKRecipe& r) {
+  const bool many_rows = large == Large::rows;
   r.tokens = many_rows ? past_grid_limit(draw) : draw.supported_size("t", kTokens);
   r.topk = many_rows ? draw.range("k.few", 0, 4) : draw.supported_size("k", kTopk);
   r.scores = many_rows             ? draw.range("n.few", 0, 9)
@@ -68,7 +69,7 @@ TopKRecipe draw_top_k(Draw draw) {
   r.seed = draw.bits("seed") >> 32;
   const Extent extent = draw_extent(draw);
   do {
-    draw_sizes(draw, extent.many_rows, r);
+    draw_sizes(draw, extent.large, r);
     draw.retry();
   } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
   if (cost_of(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);

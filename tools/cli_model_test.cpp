@@ -28,8 +28,8 @@ class Model : public ::testing::Test {
   Arguments capture_arguments(const std::string& out = "golden.h5",
                               const std::string& model = "model",
                               const std::string& tokens = "tokens") const {
-    return {"golden",   "capture", "--model", folder_ / model, "--tokens", folder_ / tokens,
-            "--layers", "0,3",     "--out",   folder_ / out};
+    return {"golden",         "capture",  "--model", folder_ / model, "--tokens",
+            folder_ / tokens, "--layers", "0,3",     "--out",         folder_ / out};
   }
   Outcome check(const std::string& model) const {
     return mlacheck({"golden", "check", folder_ / "golden.h5", "--checkpoint", folder_ / model});
@@ -121,9 +121,11 @@ TEST_F(Model, RefusesWhatItCannotRun) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "golden.h5.capture"));
   expect_refused(capture_arguments("golden.h5", "model", "none"), "none: cannot be read");
   folder_.write("bad", "1 2 x");
-  expect_refused(capture_arguments("golden.h5", "model", "bad"), "token 2: expected a whole number");
+  expect_refused(capture_arguments("golden.h5", "model", "bad"),
+                 "token 2: expected a whole number");
   folder_.write("bad", "[1, -2]");
-  expect_refused(capture_arguments("golden.h5", "model", "bad"), "token 1: expected a whole number");
+  expect_refused(capture_arguments("golden.h5", "model", "bad"),
+                 "token 1: expected a whole number");
   folder_.write("bad", "[1, 2");
   expect_refused(capture_arguments("golden.h5", "model", "bad"), "not a valid JSON list");
   folder_.write("bad", " \n");

@@ -37,8 +37,7 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& path) {
   if (first != std::string::npos && text[first] == '[') {
     const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
     if (!list.is_array()) throw CheckpointError(path, "is not a valid JSON list");
-    for (const nlohmann::json& value : list)
-      tokens.push_back(token_of(path, tokens.size(), value));
+    for (const nlohmann::json& value : list) tokens.push_back(token_of(path, tokens.size(), value));
   } else {
     std::istringstream words(text);
     for (std::string word; words >> word;) {
@@ -73,12 +72,12 @@ class ProgressLine {
     layers_done_ = progress.layers_done;
     shown_ = watch_.seconds();
     const double rate = static_cast<double>(progress.bytes_read) / shown_;
-    std::string line =
-        fmt::format("{} tokens: {} of {} layers, {:.2f} GB read, {:.0f} MB/s", tokens_,
-                    progress.layers_done, progress.layers,
-                    static_cast<double>(progress.bytes_read) / 1e9, rate / 1e6);
+    std::string line = fmt::format("{} tokens: {} of {} layers, {:.2f} GB read, {:.0f} MB/s",
+                                   tokens_, progress.layers_done, progress.layers,
+                                   static_cast<double>(progress.bytes_read) / 1e9, rate / 1e6);
     if (progress.bytes_expected > 0)
-      line += fmt::format(", {} left", duration(static_cast<double>(progress.bytes_expected) / rate));
+      line +=
+          fmt::format(", {} left", duration(static_cast<double>(progress.bytes_expected) / rate));
     if (terminal_)
       fmt::print(stderr, "\r{:{}}", line, width_);
     else
@@ -107,11 +106,10 @@ Golden capture_from_model(const ModelRequest& request, const std::filesystem::pa
   capture.layers = request.layers;
   const DType activations = request.numerics == "bf16" ? DType::bf16 : DType::f32;
   capture.numerics = layer_numerics(request.profile, activations, source->sizes());
-  capture.source =
-      fmt::format("model {}, {} tokens of {}, sha256 {}, profile {}",
-                  std::filesystem::weakly_canonical(request.path).filename().string(),
-                  capture.tokens.size(), request.tokens.filename().string(),
-                  sha256_file_hex(request.tokens), request.profile);
+  capture.source = fmt::format("model {}, {} tokens of {}, sha256 {}, profile {}",
+                               std::filesystem::weakly_canonical(request.path).filename().string(),
+                               capture.tokens.size(), request.tokens.filename().string(),
+                               sha256_file_hex(request.tokens), request.profile);
   require_capture(*source, capture);
   saved.emplace(out.string() + ".capture", capture_key(*source, capture));
   ProgressLine line(capture.tokens.size());
