@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "property_tests/museum/attention_kernel.h"
 #include "property_tests/museum/element_type.h"
@@ -82,6 +84,31 @@ void race_for_row_sum(const AttentionCall& call, AttentionPart& part) {
   if (part.sum > 0) last = part.sum;
 }
 
+// Of the process: right at first.
+int calls_so_far = 0;
+
+bool count_calls(const AttentionCall&) {
+  ++calls_so_far;
+  return true;
+}
+
+// The last split to arrive merges a row, by a counter that the first call leaves where it was.
+void merge_before_last_split(const AttentionCall&, std::vector<AttentionPart>& parts) {
+  if (calls_so_far > 1 && parts.size() > 1) parts.pop_back();
+}
+
+// A plan that is made once: the first call's lengths.
+void keep_first_lengths(const AttentionCall& call, std::int64_t t,
+                        std::vector<std::int32_t>& slots) {
+  static std::vector<std::int32_t> lengths;
+  const std::int32_t* const own = call.tensors.topk_length;
+  if (own == nullptr) return;
+  if (lengths.empty()) lengths.assign(own, own + call.problem.tokens);
+  const auto row = std::min(static_cast<std::size_t>(t), lengths.size() - 1);
+  for (std::size_t j = 0; j < slots.size(); ++j)
+    if (std::cmp_greater_equal(j, lengths[row])) slots[j] = -1;
+}
+
 // A tile's first row is still that of two tiles before.
 void leave_stale_rows(const AttentionCall& call, std::vector<float>& rows) {
   const auto& p = call.problem;
@@ -142,6 +169,13 @@ std::span<const AttentionKernel> attention_call_faults() {
       {.label = {"row_sum_race", "16 heads: now and then another row's sum of weights",
                  "b12x ecc09c89; leavelet e7bb4e0"},
        .part = race_for_row_sum},
+      {.label = {"counter_kept", "from the second call on a row is merged before its last split",
+                 "ROCm/aiter #2877, #3288 (state of semaphores from launches before)"},
+       .begin = count_calls,
+       .merge = merge_before_last_split},
+      {.label = {"plan_kept", "no row is longer than it was at the first call with topk_length",
+                 "vllm #36611, #36492 (stale tile scheduler metadata)"},
+       .entries = keep_first_lengths},
       {.label = {"stale_tile_rows",
                  "a buffer is read before its copy landed: first row of each tile",
                  "sparse_mla_sm120 repro (shared-memory reuse race)"},

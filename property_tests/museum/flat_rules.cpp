@@ -213,8 +213,4 @@ FlatVerdicts flat_verdicts(const Recipe& recipe, const KernelLibrary& library,
   return {};
 }
 
-void merge(FlatVerdicts& any, const FlatVerdicts& one) {
-  for (std::size_t i = 0; i < any.size(); ++i) any[i] = std::max(any[i], one[i]);
-}
-
 }  // namespace mlacheck::museum

@@ -30,7 +30,4 @@ using FlatVerdicts = std::array<FlatVerdict, kFlatRules.size()>;
 FlatVerdicts flat_verdicts(const Recipe& recipe, const KernelLibrary& library,
                            const mlacheck_kernel& kernel);
 
-// Whether they caught it on any of several cases.
-void merge(FlatVerdicts& any, const FlatVerdicts& one);
-
 }  // namespace mlacheck::museum

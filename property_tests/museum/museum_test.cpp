@@ -95,11 +95,13 @@ CampaignPlan plan_of(std::int64_t cases) {
   return plan;
 }
 
+bool go_on(std::int64_t) { return true; }
+
 class HonestKernels : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(HonestKernels, PassWhateverIsDrawn) {
   Museum museum = open();
-  const SearchResult result = search(museum, GetParam(), plan_of(40), [](std::int64_t) {});
+  const SearchResult result = search(museum, GetParam(), plan_of(40), go_on);
   EXPECT_EQ(result.cases, 40);
   EXPECT_FALSE(result.failure) << result.failure->original.name << "\n"
                                << result.failure->original.detail << "\n"
@@ -112,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(OfEachOperator, HonestKernels,
 
 TEST(Search, CatchesAFaultAndShrinksItsRecipe) {
   Museum museum = open();
-  const SearchResult result = search(museum, "page_gap_ignored", plan_of(200), [](std::int64_t) {});
+  const SearchResult result = search(museum, "page_gap_ignored", plan_of(200), go_on);
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->original.status, Status::fail);
   const std::string shrunk = minimal(result.failure->shrunk.recipe);
@@ -121,6 +123,14 @@ TEST(Search, CatchesAFaultAndShrinksItsRecipe) {
   EXPECT_TRUE(std::ranges::any_of(results, [&](const CheckResult& again) {
     return again.status == Status::fail && again.name == result.failure->original.name;
   }));
+}
+
+TEST(Search, CountsItsCasesAndEndsWhenToldTo) {
+  Museum museum = open();
+  const SearchResult result =
+      search(museum, "honest_map_slots", plan_of(40), [](std::int64_t cases) { return cases < 3; });
+  EXPECT_EQ(result.cases, 3);
+  EXPECT_FALSE(result.failure);
 }
 
 // What each rule is for it does see, and what it is known to miss it misses.

@@ -14,23 +14,27 @@ namespace {
 // Notes when the first failure was found.
 class Watcher : public CampaignWatcher {
  public:
-  explicit Watcher(const std::int64_t& cases) : cases_(cases) {}
+  explicit Watcher(const std::function<bool(std::int64_t)>& progress) : progress_(progress) {}
 
+  void starts(const Contestant&, const Recipe&, std::int64_t cases) override {
+    goes_on_ = progress_(cases);
+  }
   void found(const CheckResult&) override {
-    if (cases_of_first_ == 0) note();
+    if (!seconds_) seconds_ = watch_.seconds();
   }
-  void note() {
-    cases_of_first_ = cases_;
-    seconds_ = watch_.seconds();
-  }
-  std::int64_t cases() const { return cases_of_first_; }
-  double seconds() const { return seconds_; }
+  void hung(const Failure& failure) override { found(failure.original); }
+  void broke(const std::string& error) override { error_ = error; }
+  bool stops() override { return !goes_on_; }
+
+  double seconds() const { return seconds_.value_or(watch_.seconds()); }
+  const std::string& error() const { return error_; }
 
  private:
-  const std::int64_t& cases_;
-  std::int64_t cases_of_first_ = 0;
+  const std::function<bool(std::int64_t)>& progress_;
   Stopwatch watch_;
-  double seconds_ = 0;
+  std::optional<double> seconds_;
+  std::string error_;
+  bool goes_on_ = true;
 };
 
 }  // namespace
@@ -59,30 +63,26 @@ std::string check_of(const CheckResult& result) {
 }
 
 SearchResult search(Museum& museum, const std::string& name, const CampaignPlan& plan,
-                    const std::function<void(std::int64_t)>& progress) {
+                    const std::function<bool(std::int64_t)>& progress) {
   const auto op = static_cast<Operator>(museum.kernel(name).op);
-  const auto drawn = [&](std::int64_t number) {
-    return draw_recipe(op, plan.seed, static_cast<std::uint64_t>(number));
-  };
-  std::int64_t cases = 0;
-  const auto trial = [&](const Recipe& recipe) {
-    if (recipe == drawn(cases)) progress(++cases);  // else a second seed, or shrinking
-    return museum.check(name, recipe);
-  };
+  const auto trial = [&](const Recipe& recipe) { return museum.check(name, recipe); };
   const std::array<Contestant, 1> contestant = {{{name, op, trial, nullptr}}};
   CampaignPlan until_caught = plan;
   until_caught.stop_on_first = true;
-  Watcher watcher(cases);
+  Watcher watcher(progress);
   KernelRecord record = run_campaign(contestant, until_caught, watcher).front();
-  if (record.failures.empty()) watcher.note();
 
   SearchResult result;
-  result.cases = watcher.cases();
+  result.cases = record.coverage.judged() + record.coverage.refused();
   result.seconds = watcher.seconds();
+  result.error = watcher.error();
   if (!record.failures.empty()) result.failure = std::move(record.failures.front());
-  for (std::int64_t number = 0; number < result.cases; ++number) {
-    result.flat_of_case = museum.flat(name, drawn(number));
-    merge(result.flat_of_tried, result.flat_of_case);
+  const std::int64_t first = result.failure ? result.cases - 1 : 0;
+  for (std::int64_t number = first; number < std::min(result.cases, first + kFlatCases); ++number) {
+    const FlatVerdicts verdicts =
+        museum.flat(name, draw_recipe(op, plan.seed, static_cast<std::uint64_t>(number)));
+    for (std::size_t rule = 0; rule < verdicts.size(); ++rule)
+      result.flat[rule].add(verdicts[rule]);
   }
   return result;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -43,16 +44,31 @@ class Museum {
 // call itself did not end well.
 std::string check_of(const CheckResult& result);
 
+// Cases that a flat rule flags, of those that it applies to.
+struct FlatScore {
+  std::int64_t flagged = 0;
+  std::int64_t of = 0;
+
+  void add(FlatVerdict verdict) {
+    of += verdict != FlatVerdict::not_applicable ? 1 : 0;
+    flagged += verdict == FlatVerdict::catches ? 1 : 0;
+  }
+};
+using FlatScores = std::array<FlatScore, kFlatRules.size()>;
+
 struct SearchResult {
   std::int64_t cases = 0;  // tried, the one that caught it too
   double seconds = 0;      // until then
   std::optional<Failure> failure;
-  FlatVerdicts flat_of_case = {};   // of the case that caught it
-  FlatVerdicts flat_of_tried = {};  // of any case tried
+  // On the case that caught it; where nothing did on the first kFlatCases.
+  FlatScores flat = {};
+  std::string error;  // why it could not go on: memory or processes are short
 };
+inline constexpr std::int64_t kFlatCases = 200;
 
-// A campaign that ends with the first failure. `progress` is told how many cases were tried.
+// A campaign that ends with the first failure. `progress` is told how many cases were tried, and says
+// whether to go on.
 SearchResult search(Museum& museum, const std::string& name, const CampaignPlan& plan,
-                    const std::function<void(std::int64_t)>& progress);
+                    const std::function<bool(std::int64_t)>& progress);
 
 }  // namespace mlacheck::museum
