@@ -257,7 +257,20 @@ def call(task, title, block):
 def last_words(error):
     """Where in the kernel it went wrong, and what."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{os.path.basename(frame.filename)}:{frame.lineno}: {type(error).__name__}: {error}"
+    try:
+        words = str(error)
+    except Exception as another:  # an error of the kernel's own class
+        words = f"(no words: {type(another).__name__})"
+    return f"{os.path.basename(frame.filename)}:{frame.lineno}: {type(error).__name__}: {words}"
+
+
+def flush():
+    """What a kernel printed comes before the answer; where it cannot be written, that is no verdict."""
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except Exception:  # closed by the kernel, a full disk, or none
+            setattr(sys, name, open(os.devnull, "w"))
 
 
 def answer(path, request, descriptor):
@@ -267,10 +280,12 @@ def answer(path, request, descriptor):
     try:
         said = describe(path, block) if task == "describe" else call(task, "".join(title), block)
     except Exception as error:  # a kernel's own: a verdict
-        traceback.print_exc()
+        try:
+            traceback.print_exc()
+        except Exception:
+            pass  # what it says is in the answer
         said = f"refused {path}: {last_words(error)}" if task == "describe" else f"failed {last_words(error)}"
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush()
     # Unmapped with the last view of it.
     return f"{number} {said}".encode(errors="replace")[:WHY_BYTES]
 

@@ -18,7 +18,17 @@ import serve_kernels
 def supports(problem):
     return f"unmasked_scores {problem.unmasked_scores}"
 
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+def rude(problem):
+    import sys
+    sys.stdout.close()
+    raise Mute()
+
 serve_kernels.kernel("index_scores", name="mine", supports=supports)(print)
+serve_kernels.kernel("index_scores", name="rude", supports=rude)(print)
 """
 PROBLEM, UNMASKED_SCORES = 448, 328  # in the block of a call, in the problem
 WHOLE, OLDER = 336, 328  # bytes of a problem with unmasked_scores, without
@@ -62,6 +72,13 @@ class Server(unittest.TestCase):
 
     def test_unknown_task(self):
         self.assertEqual(self.ask("runs mine", self.call()), "failed unknown task 'runs'")
+
+    def test_error_without_words_and_closed_output(self):
+        for _ in range(2):
+            self.assertEqual(self.ask("supports rude", self.call()), "failed mine.py:14: Mute: (no words: ValueError)")
+        self.assertEqual(self.ask("supports mine", self.call()), "refused unmasked_scores 0")
+        self.socket.close()
+        self.assertEqual(self.process.wait(), 0)
 
     def test_chain(self):
         self.assertEqual(self.ask("run mine\nmine", self.call(following=1)),
