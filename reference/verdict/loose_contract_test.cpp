@@ -126,5 +126,23 @@ TEST(LooseContract, ZerosThatWouldPassAreNoEvidence) {
   EXPECT_EQ(tally.finding("x").status, Status::pass);
 }
 
+// Where a kernel flushes subnormals and all that it returns is one.
+TEST(LooseContract, NegligibleOutputsThatCouldBeAnythingAreNoEvidence) {
+  const auto tally_of = [](double expected, double radius) {
+    Tally tally(DType::f32);
+    for (std::int64_t i = 0; i < 10; ++i) tally.add({i, 0, 0}, {expected, radius, radius, {}}, 0);
+    return tally;
+  };
+  Tally flushed = tally_of(0x1p-127, 0x1p-125);
+  EXPECT_EQ(flushed.finding("x").status, Status::mistrusted);
+  EXPECT_THAT(to_string(flushed.finding("x")), HasSubstr("zeroed or negated output would pass"));
+  // A sink's factor may leave 0 of a value, not its negative.
+  EXPECT_EQ(tally_of(0x1p-127, 0x1p-127).finding("x").status, Status::pass);
+  flushed.merge(tally_of(0, 0));
+  EXPECT_EQ(flushed.finding("x").status, Status::mistrusted);
+  flushed.add({10, 0, 0}, {1, 0.5, 0.5, {}}, 1);
+  EXPECT_EQ(flushed.finding("x").status, Status::pass);
+}
+
 }  // namespace
 }  // namespace mlacheck

@@ -36,9 +36,15 @@ void Tally::add(std::array<std::int64_t, 3> at, const ElementBound& bound, float
     squares_ += value * value + bound.expected * bound.expected;
   }
   if (bound.admissible.finite && !bound.admissible.anything && std::isfinite(bound.expected)) {
-    const double magnitude = std::abs(bound.expected) < kNegligible ? 0 : std::abs(bound.expected);
-    magnitude_ += magnitude;
-    if (judge(bound, dtype_, 0).status < Status::improbable) magnitude_of_zeros_ += magnitude;
+    const double magnitude = std::abs(bound.expected);
+    const auto passes = [&](float other) {
+      return judge(bound, dtype_, other).status < Status::improbable;
+    };
+    const bool counts = magnitude >= kNegligible;
+    (counts ? magnitude_ : negligible_) += magnitude;
+    if (counts && passes(0)) magnitude_of_zeros_ += magnitude;
+    if (!counts && passes(0) && passes(-static_cast<float>(bound.expected)))
+      negligible_either_ += magnitude;
   }
   if (!is_worse(status, ratio, at)) return;
   worst_status_ = status;
@@ -64,6 +70,8 @@ void Tally::merge(const Tally& other) {
   unbounded_ += other.unbounded_;
   magnitude_ += other.magnitude_;
   magnitude_of_zeros_ += other.magnitude_of_zeros_;
+  negligible_ += other.negligible_;
+  negligible_either_ += other.negligible_either_;
   max_ratio_ = std::max(max_ratio_, other.max_ratio_);
   max_ulp_ = std::max(max_ulp_, other.max_ulp_);
   max_abs_ = std::max(max_abs_, other.max_abs_);
@@ -93,6 +101,10 @@ Finding Tally::finding(std::string stage) const {
              magnitude_of_zeros_ >= kZerosShare * magnitude_) {
     finding.status = Status::mistrusted;
     finding.detail = "a zeroed output would pass";
+  } else if (worst_status_ == Status::pass && magnitude_ == 0 && negligible_ > 0 &&
+             negligible_either_ >= kZerosShare * negligible_) {
+    finding.status = Status::mistrusted;
+    finding.detail = "so small that a zeroed or negated output would pass";
   }
   finding.cosine = squares_ > 0 ? 1 - 2 * product_ / squares_ : 0;
   std::int64_t above = 0;

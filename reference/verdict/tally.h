@@ -24,7 +24,7 @@ class Tally {
 
   // IMPROBABLE from the first element on: see kLambda for how rarely a clean kernel shows one.
   // MISTRUSTED instead of PASS when an element has no bound, or when zeros would have passed for
-  // nearly all of sum |expected|.
+  // nearly all of sum |expected|; of an output that is negligible throughout, zeros and its negative.
   Finding finding(std::string stage) const;
 
  private:
@@ -43,6 +43,8 @@ class Tally {
   std::int64_t unbounded_ = 0;
   double magnitude_ = 0;           // sum |expected| of the elements that an interval judges
   double magnitude_of_zeros_ = 0;  // ... of those whose interval zero passes
+  double negligible_ = 0;          // the same of the elements below kNegligible
+  double negligible_either_ = 0;   // ... of those whose interval zero and the negative pass
   Status worst_status_ = Status::pass;
   Finding worst_;
   double max_ratio_ = 0;
