@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "fixtures/recipe_fields.h"
+#include "fixtures/regular_file.h"
 
 namespace mlacheck {
 namespace {
@@ -103,6 +104,7 @@ std::string key_beside_the_shape(const Recipe& recipe) {
 }  // namespace
 
 std::vector<Recipe> read_recipes(const std::filesystem::path& path) {
+  require_no_special_file(path);
   return recipes_of(LockedFile(path, O_RDONLY, LOCK_SH).read_all(), path);
 }
 
@@ -139,6 +141,7 @@ RegressionFile::RegressionFile(std::filesystem::path path) : path_(std::move(pat
 }
 
 void RegressionFile::add(const Recipe& recipe, std::string_view comment) {
+  require_no_special_file(path_);
   const LockedFile file(path_, O_RDWR | O_CREAT | O_APPEND, LOCK_EX);
   const std::string text = file.read_all();
   recipes_ = recipes_of(text, path_);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,17 @@ std::string refusal(const std::filesystem::path& path) {
     return error.what();
   }
   return "accepted";
+}
+
+// Which would be read for ever.
+TEST(RecipeFile, IsARegularFile) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "set_top_k_pipe.txt").c_str(), 0600), 0);
+  for (const std::filesystem::path& path :
+       {folder / "set_top_k_pipe.txt", std::filesystem::path("/dev/zero")}) {
+    EXPECT_THROW(read_recipes(path), std::runtime_error) << path;
+    EXPECT_THROW(RegressionFile{path}, std::runtime_error) << path;
+  }
 }
 
 Recipe top_k(std::uint64_t seed) {

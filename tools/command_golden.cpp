@@ -15,6 +15,7 @@
 #include "fixtures/golden_file.h"
 #include "fixtures/golden_manifest.h"
 #include "fixtures/recipe.h"
+#include "fixtures/regular_file.h"
 #include "tools/commands.h"
 #include "tools/device_record_origin.h"
 #include "tools/device_record_run.h"
@@ -157,6 +158,7 @@ struct RecordOptions {
 };
 
 std::vector<RecordRequest> read_requests(const std::filesystem::path& path) {
+  require_no_special_file(path);
   std::ifstream file(path);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   if (!file) throw std::runtime_error(fmt::format("{}: cannot be read", path.string()));

@@ -25,6 +25,7 @@
 #include "fixtures/checkpoint/model_config.h"
 #include "fixtures/checkpoint/safetensors.h"
 #include "fixtures/operator_golden.h"
+#include "fixtures/regular_file.h"
 #include "fixtures/sha256.h"
 #include "fixtures/weight_digest.h"
 
@@ -33,6 +34,7 @@ namespace mlacheck {
 namespace {
 
 std::string read_text(const std::filesystem::path& path) {
+  require_no_special_file(path);
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "cuda/plugin/library_description.h"
+#include "fixtures/regular_file.h"
 
 namespace mlacheck {
 
@@ -65,6 +66,7 @@ std::optional<std::filesystem::path> floors_library() {
 }
 
 KernelLibrary load_library(const std::filesystem::path& path, std::chrono::seconds timeout) {
+  require_no_special_file(path);
   if (path.extension() != ".py")
     return describe_in_worker(service_by(this_program(), path, timeout));
   const std::filesystem::path server =
