@@ -4,6 +4,7 @@
 #include <span>
 
 #include "property_tests/stages/attention_attempt.h"
+#include "property_tests/stages/leave_out.h"
 
 namespace mlacheck::stages {
 // Named too: batches of files compile as one, and variants of operators are alike.
@@ -14,12 +15,8 @@ using Attempt = AttentionAttempt;
 
 // ---- scores ----
 
-// Elements [first, last) of every query are 0: left out of q . k.
 bool leave_out(Attempt& a, std::int64_t first, std::int64_t last) {
-  if (first >= last || first < 0) return false;
-  for (std::int64_t i = 0; i < a.tokens * a.heads; ++i)
-    std::fill(a.q.begin() + i * a.qk_dim + first, a.q.begin() + i * a.qk_dim + last, 0.0f);
-  return true;
+  return stages::leave_out(a.q, a.qk_dim, first, last);
 }
 
 bool no_rope(Attempt& a) { return leave_out(a, a.v_dim, a.qk_dim); }

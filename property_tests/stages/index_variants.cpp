@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "property_tests/stages/index_attempt.h"
+#include "property_tests/stages/leave_out.h"
 
 namespace mlacheck::stages {
 
@@ -76,10 +77,7 @@ using Attempt = IndexAttempt;
 // ---- scores ----
 
 bool leave_out(Attempt& a, std::int64_t first, std::int64_t last) {
-  if (first >= last || first < 0) return false;
-  for (std::int64_t i = 0; i < a.tokens * a.heads; ++i)
-    std::fill(a.q.begin() + i * a.dim + first, a.q.begin() + i * a.dim + last, 0.0f);
-  return true;
+  return stages::leave_out(a.q, a.dim, first, last);
 }
 bool no_first_element(Attempt& a) { return leave_out(a, 0, 1); }
 bool no_last_element(Attempt& a) { return leave_out(a, a.dim - 1, a.dim); }
