@@ -8,13 +8,12 @@
 
 #include <fmt/format.h>
 
+#include "cuda/plugin/kernel_process_pool.h"
 #include "fixtures/counter_random.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck {
 namespace {
-
-bool is_bad(Status status) { return status >= Status::improbable; }
 
 bool was_judged(const std::vector<CheckResult>& results) {
   return std::ranges::any_of(results, [](const CheckResult& result) {
@@ -50,19 +49,20 @@ class Campaign {
     } catch (const std::exception& error) {
       watcher_.broke(error.what());
     }
-    for (std::size_t i = 0; i < contestants_.size(); ++i) records_[i].retired = has_hung(i);
+    for (std::size_t i = 0; i < contestants_.size(); ++i) records_[i].retired = is_retired(i);
     return std::move(records_);
   }
 
  private:
   bool is_over() { return over_ || watcher_.stops() || watch_.seconds() > plan_.seconds; }
 
-  bool has_hung(std::size_t kernel) const {
-    return contestants_[kernel].hung != nullptr && contestants_[kernel].hung();
+  std::int64_t hangs_of(std::size_t kernel) const {
+    return contestants_[kernel].hangs == nullptr ? 0 : contestants_[kernel].hangs();
   }
-  bool all_have_hung() const {
+  bool is_retired(std::size_t kernel) const { return hangs_of(kernel) >= kMostHangs; }
+  bool all_are_retired() const {
     for (std::size_t i = 0; i < contestants_.size(); ++i)
-      if (!has_hung(i)) return false;
+      if (!is_retired(i)) return false;
     return true;
   }
 
@@ -77,62 +77,71 @@ class Campaign {
     for (std::int64_t number = plan_.shard;; number += plan_.shards)
       for (const Operator op : kOperators)
         for (std::size_t i = 0; i < contestants_.size(); ++i) {
-          if (all_have_hung()) return;
-          if (contestants_[i].op != op || has_hung(i)) continue;
+          if (all_are_retired()) return;
+          if (contestants_[i].op != op || is_retired(i)) continue;
           if (cases++ >= plan_.cases || is_over()) return;
-          try_case(
-              i,
-              draw_recipe(op, plan_.seed, static_cast<std::uint64_t>(number), narrowings_[i].get()),
-              gets_laws(number));
+          const Recipe recipe =
+              draw_recipe(op, plan_.seed, static_cast<std::uint64_t>(number), narrowings_[i].get());
+          if (is_over()) return;  // of what narrowing has met
+          try_case(i, recipe, gets_laws(number));
         }
   }
 
-  // Empty for a case that hangs, which is kept here, and after it: a library that is not called again
-  // says nothing of a recipe.
-  std::vector<CheckResult> results_of(std::size_t kernel, const Recipe& recipe, bool of_laws) {
-    if (has_hung(kernel)) return {};
+  // How to put a case again: of laws the one that `result` is of.
+  Trial again(std::size_t kernel, const CheckResult& result, bool of_laws) const {
     const Contestant& contestant = contestants_[kernel];
-    watcher_.starts(contestant, recipe, cases_);
-    std::vector<CheckResult> results = of_laws ? contestant.laws(recipe) : contestant.trial(recipe);
-    if (!has_hung(kernel)) return results;
-    if (!watcher_.stops()) keep_hang(kernel, recipe, results);
+    if (!of_laws) return contestant.trial;
+    return [&contestant, name = result.name](const Recipe& recipe) {
+      return contestant.laws(recipe, name);
+    };
+  }
+  std::vector<CheckResult> all_laws(std::size_t kernel, const Recipe& recipe) {
+    return results_of(kernel, recipe,
+                      [&](const Recipe& r) { return contestants_[kernel].laws(r, ""); });
+  }
+
+  // Empty for a case that hangs, which is kept here, and for a library that is not called again: that
+  // says nothing of a recipe.
+  std::vector<CheckResult> results_of(std::size_t kernel, const Recipe& recipe,
+                                      const Trial& trial) {
+    hung_ = false;
+    if (is_retired(kernel)) return {};
+    watcher_.starts(contestants_[kernel], recipe, cases_);
+    std::vector<CheckResult> results = trial(recipe);
+    const auto hang = std::ranges::find_if(results, &CheckResult::hung);
+    hung_ = hang != results.end();
+    if (!hung_) return results;
+    if (!watcher_.stops()) keep_hang(kernel, recipe, *hang, results);
     return {};
   }
 
-  // The first crash is the hang: the calls after it were not made.
-  void keep_hang(std::size_t kernel, const Recipe& recipe,
+  void keep_hang(std::size_t kernel, const Recipe& recipe, const CheckResult& hang,
                  const std::vector<CheckResult>& results) {
-    const auto hang = std::ranges::find(results, Status::crashed, &CheckResult::status);
-    Failure failure;
+    Failure failure{.original = hang, .result = hang};
     failure.hung = true;
-    failure.original =
-        hang != results.end()
-            ? *hang
-            : CheckResult{contestants_[kernel].name, Status::crashed, "hung", minimal(recipe)};
-    failure.result = failure.original;
     failure.shrunk.recipe = recipe;
     for (const CheckResult& other : results)
-      if (is_bad(other.status) && other.status != Status::crashed)
-        failure.also.push_back(other.name);
+      if (is_wrong(other.status) && !other.hung) failure.also.push_back(other.name);
     watcher_.hung(failure);
     add(kernel, std::move(failure));
   }
 
   void try_case(std::size_t kernel, const Recipe& recipe, bool with_laws) {
-    const std::vector<CheckResult> results = results_of(kernel, recipe, false);
-    if (results.empty() || watcher_.stops()) return;
+    const std::vector<CheckResult> results = results_of(kernel, recipe, contestants_[kernel].trial);
+    if ((results.empty() && !hung_) || watcher_.stops()) return;
     ++cases_;
     KernelRecord& record = records_[kernel];
-    record.coverage.count(recipe, was_judged(results));
+    record.coverage.count(recipe, hung_ || was_judged(results));
+    if (hung_) return;
     if (!was_judged(results)) narrow(kernel, recipe);
     record.blind += shown_by(recipe).empty() && was_judged(results) ? 1 : 0;
     judge(kernel, recipe, results, false);
     // A wrong answer breaks laws too: nothing more is learnt of it.
     const bool is_right = std::ranges::none_of(
-        results, [](const CheckResult& result) { return is_bad(result.status); });
+        results, [](const CheckResult& result) { return is_wrong(result.status); });
     if (with_laws && is_right && was_judged(results) && contestants_[kernel].laws != nullptr &&
         !is_over()) {
-      const std::vector<CheckResult> of_laws = results_of(kernel, recipe, true);
+      const std::vector<CheckResult> of_laws = all_laws(kernel, recipe);
       if (!watcher_.stops()) judge(kernel, recipe, of_laws, true);
     }
   }
@@ -143,8 +152,10 @@ class Campaign {
     bool stray = false;
     for (const CheckResult& result : results) {
       record.elements += result.elements;
-      if (!is_bad(result.status)) {
+      if (!is_wrong(result.status)) {
         note_budget(record, result);
+        if (result.status == Status::pass || result.status == Status::mistrusted)
+          record.trusted[result.name] |= result.status == Status::pass;
         continue;
       }
       if (result.status == Status::improbable && !repeats(kernel, recipe, result, of_laws))
@@ -159,10 +170,17 @@ class Campaign {
   void narrow(std::size_t kernel, const Recipe& recipe) {
     if (narrowings_[kernel] != nullptr || contestants_[kernel].supports == nullptr) return;
     narrowings_[kernel] = std::make_unique<Narrowing>(recipe, [this, kernel](const Recipe& asked) {
-      if (is_over() || has_hung(kernel)) return true;  // to be done at once: nothing is drawn by it
-      const bool supported = contestants_[kernel].supports(asked);
-      if (has_hung(kernel) && !watcher_.stops()) keep_hang(kernel, asked, {});
-      return supported;
+      // To be done at once: nothing is drawn by it.
+      if (is_over() || is_retired(kernel)) return true;
+      watcher_.starts(contestants_[kernel], asked, cases_);
+      const CheckResult answer = contestants_[kernel].supports(asked);
+      if (is_wrong(answer.status) && !watcher_.stops()) {
+        if (answer.hung)
+          keep_hang(kernel, asked, answer, {});
+        else
+          keep(kernel, asked, answer, false);
+      }
+      return answer.status == Status::pass;
     });
   }
 
@@ -186,13 +204,15 @@ class Campaign {
   }
 
   bool repeats(std::size_t kernel, const Recipe& recipe, const CheckResult& result, bool of_laws) {
-    return find(results_of(kernel, on_another_seed(recipe), of_laws), result) != nullptr;
+    return find(results_of(kernel, on_another_seed(recipe), again(kernel, result, of_laws)),
+                result) != nullptr;
   }
 
   // A new failure is shrunk. A check that fails on the smallest recipe of another is one with it.
   void keep(std::size_t kernel, const Recipe& recipe, const CheckResult& result, bool of_laws) {
     KernelRecord& record = records_[kernel];
     for (Failure& failure : record.failures) {
+      if (failure.hung) continue;  // what went wrong beside it was not looked into
       const bool known =
           failure.result.name == result.name && failure.result.status == result.status;
       if (known) ++failure.cases;
@@ -200,31 +220,42 @@ class Campaign {
     }
     watcher_.found(result);
     Failure failure{.original = result, .result = result};
+    const Trial trial = again(kernel, result, of_laws);
     std::vector<std::pair<Recipe, std::vector<CheckResult>>> failing;
     failure.shrunk = shrink(
         recipe,
         [&](const Recipe& smaller) {
           if (watcher_.stops()) return false;
-          std::vector<CheckResult> results = results_of(kernel, smaller, of_laws);
+          std::vector<CheckResult> results = results_of(kernel, smaller, trial);
           if (watcher_.stops() || find(results, result) == nullptr) return false;
           failing.emplace_back(smaller, std::move(results));
           return true;
         },
         shrinking());
-    failure.shrunk.minimal &= !watcher_.stops() && !has_hung(kernel);
+    failure.shrunk.minimal &= !watcher_.stops() && !is_retired(kernel);
     const auto smallest = std::ranges::find(failing, failure.shrunk.recipe,
                                             [](const auto& entry) { return entry.first; });
     if (smallest != failing.end()) {
       failure.result = *find(smallest->second, result);
+      if (of_laws && !is_over()) smallest->second = all_laws(kernel, failure.shrunk.recipe);
       for (const CheckResult& other : smallest->second)
-        if (is_bad(other.status) && other.name != result.name) failure.also.push_back(other.name);
+        if (is_wrong(other.status) && other.name != result.name) failure.also.push_back(other.name);
     }
-    if (!of_laws && contestants_[kernel].explain != nullptr && !has_hung(kernel)) {
-      failure.explanation = contestants_[kernel].explain(std::array{recipe, failure.shrunk.recipe});
-      if (has_hung(kernel)) keep_hang(kernel, failure.shrunk.recipe, {});
-    }
+    if (!of_laws) explain(kernel, recipe, failure);
     watcher_.shrunk(failure);
     add(kernel, std::move(failure));
+  }
+
+  void explain(std::size_t kernel, const Recipe& recipe, Failure& failure) {
+    const Contestant& contestant = contestants_[kernel];
+    if (contestant.explain == nullptr || is_retired(kernel)) return;
+    const std::int64_t hangs = hangs_of(kernel);
+    failure.explanation = contestant.explain(std::array{recipe, failure.shrunk.recipe});
+    if (hangs_of(kernel) == hangs || watcher_.stops()) return;
+    keep_hang(
+        kernel, failure.shrunk.recipe,
+        {contestant.name, Status::crashed, "hung when it was called again", failure.result.repro},
+        {});
   }
 
   // Failures that are found late share what one may take past the campaign's end.
@@ -236,12 +267,15 @@ class Campaign {
   }
 
   void add(std::size_t kernel, Failure failure) {
-    if (plan_.regressions != nullptr)
-      plan_.regressions->add(
-          failure.shrunk.recipe,
-          fmt::format("{} {}", name_of(failure.result.status), failure.result.name));
-    records_[kernel].failures.push_back(std::move(failure));
+    const Failure& kept = records_[kernel].failures.emplace_back(std::move(failure));
     over_ |= plan_.stop_on_first;
+    if (plan_.regressions == nullptr) return;
+    try {
+      plan_.regressions->add(kept.shrunk.recipe,
+                             fmt::format("{} {}", name_of(kept.result.status), kept.result.name));
+    } catch (const std::exception& error) {
+      watcher_.unwritten(kept, error.what());
+    }
   }
 
   std::span<const Contestant> contestants_;
@@ -251,6 +285,7 @@ class Campaign {
   std::vector<KernelRecord> records_;
   std::vector<std::unique_ptr<Narrowing>> narrowings_;
   std::int64_t cases_ = 0;
+  bool hung_ = false;  // the case that was tried last
   bool over_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "property_tests/kernel_record.h"
@@ -19,14 +20,16 @@ struct Contestant {
   std::string name;
   Operator op = MLACHECK_SPARSE_ATTENTION;
   Trial trial;
-  // Laws, put to a case in kLawsEvery and to those that are given, where it passes. Null: none.
-  Trial laws = nullptr;
-  // Whether it supports a recipe's problem. Null: it is never asked, and draws are not narrowed.
-  Narrowing::Asks supports = nullptr;
+  // Laws, put to a case in kLawsEvery and to those that are given, where it passes: all of them, or the
+  // one whose result is named so. Null: none.
+  std::function<std::vector<CheckResult>(const Recipe&, std::string_view only)> laws = nullptr;
+  // Whether it supports a recipe's problem: PASS where it does. Null: it is never asked, and draws are
+  // not narrowed.
+  std::function<CheckResult(const Recipe&)> supports = nullptr;
   // What is likely to be wrong, of recipes that fail alike: words for the report. May be null.
   std::function<std::string(std::span<const Recipe>)> explain = nullptr;
-  // Whether its library has hung and is not called again. Null: it is called whatever happens.
-  std::function<bool()> hung = nullptr;
+  // How often its library has hung; after kMostHangs times it is not called again. Null: never.
+  std::function<std::int64_t()> hangs = nullptr;
 };
 
 inline constexpr std::int64_t kLawsEvery = 8;
@@ -57,8 +60,10 @@ class CampaignWatcher {
   // A failure as it was found, before it is shrunk.
   virtual void found(const CheckResult&) {}
   virtual void shrunk(const Failure&) {}
-  // A failure that is not shrunk, as its library is not called again.
+  // A failure that is not shrunk, as every try costs what a call may take.
   virtual void hung(const Failure&) {}
+  // A failure that the regression file did not get.
+  virtual void unwritten(const Failure&, const std::string& /*error*/) {}
   // A case that could not be tried, of which the campaign ends: memory or processes are short.
   virtual void broke(const std::string& /*error*/) {}
   // Asked before and after each case; what a case gave while it was told to stop counts for nothing.
@@ -67,7 +72,8 @@ class CampaignWatcher {
 
 // Puts cases to kernels until plan or watcher ends it. The same plan tries the same cases in the same
 // order; shards share none. It ends with the case that is under way when its seconds are over, after the
-// seconds of one shrinking at most. A check that fails is shrunk and kept once, however often it fails. An
+// seconds of one shrinking at most. A check that fails is shrunk and kept once, however often it fails. A
+// case that hangs is kept as it is, and the campaign goes on until a library has hung kMostHangs times. An
 // IMPROBABLE is tried on another seed: it is kept if it is there again, else counted against its
 // declared rate.
 std::vector<KernelRecord> run_campaign(std::span<const Contestant> contestants,

@@ -76,6 +76,20 @@ TEST(Campaign, ShrinksAFailureOnceAndGoesOn) {
   EXPECT_EQ(next.tried[0], failure.shrunk.recipe);
 }
 
+TEST(Campaign, KeepsAFailureThatTheRegressionFileDoesNotGet) {
+  const TemporaryFolder folder;
+  RegressionFile regressions(folder / "nowhere/r.txt");
+  CampaignPlan plan = plan_of(20);
+  plan.regressions = &regressions;
+  Watcher watcher;
+  const std::vector<Contestant> kernels = {top_k_kernel([](auto&) { return Status::fail; })};
+  const auto records = run_campaign(kernels, plan, watcher);
+  ASSERT_THAT(records[0].failures, SizeIs(1));
+  EXPECT_EQ(verdicts(records[0], true)[0].status, Status::fail);
+  EXPECT_EQ(records[0].coverage.judged(), 20);
+  EXPECT_THAT(watcher.events.back(), AllOf(HasSubstr("unwritten"), HasSubstr("No such file")));
+}
+
 TEST(Campaign, StopsOnTheFirstFailureWhenAsked) {
   CampaignPlan plan = plan_of(200);
   plan.stop_on_first = true;
@@ -128,7 +142,7 @@ TEST(Campaign, EndsWhenItIsTold) {
 TEST(Campaign, PutsNoLawToACaseThatFails) {
   Contestant kernel = top_k_kernel([](auto&) { return Status::fail; });
   int asked = 0;
-  kernel.laws = [&](const Recipe&) -> std::vector<CheckResult> {
+  kernel.laws = [&](const Recipe&, std::string_view) -> std::vector<CheckResult> {
     ++asked;
     return {};
   };
@@ -137,28 +151,35 @@ TEST(Campaign, PutsNoLawToACaseThatFails) {
   EXPECT_EQ(asked, 0);
 }
 
+// A failure is shrunk by its own law alone.
 TEST(Campaign, PutsLawsToSomeCasesAndShrinksByThem) {
   Contestant kernel = top_k_kernel([](auto&) { return Status::pass; });
-  int asked = 0;
-  kernel.laws = [&](const Recipe& recipe) -> std::vector<CheckResult> {
-    ++asked;
+  int asked = 0, asked_one = 0;
+  kernel.laws = [&](const Recipe& recipe, std::string_view only) -> std::vector<CheckResult> {
+    ++(only.empty() ? asked : asked_one);
     const bool broken = std::get<TopKRecipe>(recipe).topk >= 3;
-    return {result(broken ? Status::fail : Status::pass, recipe, "law")};
+    const CheckResult law = result(broken ? Status::fail : Status::pass, recipe, "law");
+    if (only == law.name) return {law};
+    EXPECT_EQ(only, "");
+    return {law, result(broken ? Status::fail : Status::pass, recipe, "other law")};
   };
   Watcher watcher;
   const auto records = run_campaign({&kernel, 1}, plan_of(8 * kLawsEvery), watcher);
   ASSERT_THAT(records[0].failures, SizeIs(1));
-  EXPECT_EQ(records[0].failures[0].result.name, "mine:kernel law");
-  EXPECT_EQ(std::get<TopKRecipe>(records[0].failures[0].shrunk.recipe).topk, 3);
+  const Failure& failure = records[0].failures[0];
+  EXPECT_EQ(failure.result.name, "mine:kernel law");
+  EXPECT_EQ(std::get<TopKRecipe>(failure.shrunk.recipe).topk, 3);
+  EXPECT_THAT(failure.also, ElementsAre("mine:kernel other law"));
   EXPECT_EQ(records[0].coverage.judged(), 8 * kLawsEvery);
-  EXPECT_NEAR(static_cast<double>(asked - records[0].failures[0].shrunk.trials), 8, 6);
+  EXPECT_EQ(asked_one, failure.shrunk.trials);
+  EXPECT_NEAR(asked, 8, 6);
 }
 
 TEST(Campaign, GivesEveryShardItsShareOfLaws) {
   const auto asked_by = [](std::int64_t shard, std::int64_t shards) {
     Contestant kernel = top_k_kernel([](auto&) { return Status::pass; });
     int asked = 0;
-    kernel.laws = [&](const Recipe&) {
+    kernel.laws = [&](const Recipe&, std::string_view) {
       ++asked;
       return std::vector<CheckResult>();
     };
@@ -225,6 +246,24 @@ TEST(Campaign, MistrustsItselfWhereNoCaseWouldHaveShownAnError) {
   given.given = {parse_recipe("mlacheck1 op=top_k t=0")};
   const auto blind = run_campaign({&kernel, 1}, given, watcher);
   EXPECT_EQ(verdicts(blind[0], false)[0].status, Status::mistrusted);
+}
+
+// A kernel that flushes subnormals, where all of an output is one: zeros would pass.
+TEST(Campaign, MistrustsAKernelOfWhichACheckIsNeverMoreThanMistrusted) {
+  Watcher watcher;
+  const auto of = [&](std::int64_t trusted_from) {
+    const Contestant kernel{
+        "mine:kernel", MLACHECK_TOP_K, [=](const Recipe& recipe) -> std::vector<CheckResult> {
+          const bool trusted = std::get<TopKRecipe>(recipe).topk >= trusted_from;
+          return {result(trusted ? Status::pass : Status::mistrusted, recipe, "out"),
+                  result(Status::pass, recipe, "lse")};
+        }};
+    return verdicts(run_campaign({&kernel, 1}, plan_of(300), watcher)[0], true)[0];
+  };
+  EXPECT_EQ(of(2).status, Status::pass);
+  const CheckResult never = of(std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(never.status, Status::mistrusted);
+  EXPECT_THAT(never.detail, HasSubstr("never more than MISTRUSTED: mine:kernel out"));
 }
 
 TEST(Campaign, RecordsTheLargestBudgetUsed) {

@@ -40,6 +40,9 @@ struct Watcher : CampaignWatcher {
     events.push_back("shrunk to " + minimal(failure.shrunk.recipe));
   }
   void hung(const Failure& failure) override { events.push_back("hung " + failure.result.name); }
+  void unwritten(const Failure& failure, const std::string& error) override {
+    events.push_back("unwritten " + failure.result.name + ": " + error);
+  }
   bool stops() override { return tried.size() >= most; }
 };
 

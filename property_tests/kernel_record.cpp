@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cuda/plugin/kernel_process_pool.h"
+
 namespace mlacheck {
 namespace {
 
@@ -20,7 +22,7 @@ CheckResult to_result(const Failure& failure) {
   result.detail +=
       fmt::format("\nseen in {} cases, first by {}", failure.cases, failure.original.repro);
   if (failure.hung)
-    result.detail += "\nnot shrunk: its library hung and is not called again";
+    result.detail += "\nnot shrunk: it hung";
   else if (shrunk.trials == 0)
     result.detail += "\nnot shrunk: the time was over";
   else if (!shrunk.reproduced)
@@ -30,17 +32,20 @@ CheckResult to_result(const Failure& failure) {
   return result;
 }
 
+std::string retirement(const KernelRecord& record) {
+  return fmt::format("retired after {} cases: its library hung {} times",
+                     record.coverage.judged() + record.coverage.refused(), kMostHangs);
+}
+
 CheckResult summary(const KernelRecord& record, bool drew_cases) {
   const Coverage& coverage = record.coverage;
   CheckResult result;
   result.name = record.name;
-  const std::string retired = fmt::format("retired after {} cases: its library hung",
-                                          coverage.judged() + coverage.refused());
   if (coverage.judged() == 0) {
     result.status = coverage.refused() > 0 ? Status::refused : Status::skipped;
     result.detail = coverage.refused() > 0 ? fmt::format("all of {} cases", coverage.refused())
                                            : "no case was for it";
-    if (record.retired) result.detail = retired;
+    if (record.retired) result.detail = retirement(record);
     return result;
   }
   result.detail = fmt::format("{} cases ({} refused, {} could show nothing)", coverage.judged(),
@@ -65,7 +70,12 @@ CheckResult summary(const KernelRecord& record, bool drew_cases) {
   }
   if (record.retired) {
     result.status = std::max(result.status, Status::mistrusted);
-    result.detail += '\n' + retired;
+    result.detail += '\n' + retirement(record);
+  }
+  for (const auto& [check, trusted] : record.trusted) {
+    if (trusted) continue;
+    result.status = std::max(result.status, Status::mistrusted);
+    result.detail += fmt::format("\nnever more than MISTRUSTED: {}", check);
   }
   if (record.blind == coverage.judged()) {
     result.status = std::max(result.status, Status::mistrusted);
@@ -92,7 +102,10 @@ std::int64_t improbable_allowance(std::int64_t elements) {
 std::vector<CheckResult> verdicts(const KernelRecord& record, bool drew_cases) {
   std::vector<CheckResult> results;
   for (const Failure& failure : record.failures) results.push_back(to_result(failure));
-  if (results.empty()) results.push_back(summary(record, drew_cases));
+  if (results.empty())
+    results.push_back(summary(record, drew_cases));
+  else if (record.retired)
+    results.back().detail += '\n' + retirement(record);
   return results;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@ struct Failure {
   std::vector<std::string> also = {};  // other checks that fail on it
   std::string explanation = {};
   std::int64_t cases = 1;  // in which it was seen
-  bool hung = false;       // and was the last call of its library
+  bool hung = false;
 };
 
 // What a campaign has seen of a kernel.
@@ -33,7 +34,9 @@ struct KernelRecord {
   std::int64_t elements = 0;    // judged
   double budget_used = 0;       // the largest share of a proven bound in a case that passed
   std::string budget_used_by;   // its repro
-  bool retired = false;         // its library has hung
+  bool retired = false;         // its library has hung too often
+  std::map<std::string, bool>
+      trusted;  // checks that went right: whether any was more than MISTRUSTED
   std::vector<Failure> failures;
 };
 
@@ -43,7 +46,7 @@ struct KernelRecord {
 std::int64_t improbable_allowance(std::int64_t elements);
 
 // The failures, or how the kernel passed: MISTRUSTED where a campaign that draws its cases had none
-// that would have shown some class of error.
+// that would have shown some class of error, or all passes of a check were.
 std::vector<CheckResult> verdicts(const KernelRecord& record, bool drew_cases);
 
 }  // namespace mlacheck

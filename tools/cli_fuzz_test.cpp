@@ -15,6 +15,7 @@ namespace mlacheck::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::EndsWith;
@@ -92,6 +93,9 @@ TEST(Fuzz, TakesRecipesFromABatch) {
 TEST(Fuzz, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(mlacheck(fuzz({"--op", "softmax"})).code, 2);
   EXPECT_EQ(mlacheck(fuzz({"--cases", "0"})).code, 2);
+  for (const char* seconds : {"nan", "inf", "-inf", "-1", "0", "1e999", "ten"})
+    for (const char* command : {"fuzz", "museum"})
+      EXPECT_EQ(mlacheck({command, "--seconds", seconds}).code, 2) << command << seconds;
   for (const char* shard : {"4/4", "1", "-1/4", "1/0", "1/4x", " 0/1", "0/ 1", "0/"}) {
     const Outcome outcome = mlacheck(fuzz({"--shard", shard}));
     EXPECT_EQ(outcome.code, 2) << shard;
@@ -103,7 +107,7 @@ TEST(Fuzz, RefusesWhatItDoesNotKnow) {
 }
 
 // The program, started, with its output in files; told by a signal once it is at work.
-Outcome signalled(const Arguments& arguments, int signal) {
+Outcome signalled(const Arguments& arguments, int signal, std::chrono::seconds later = {}) {
   const TemporaryFolder folder;
   const pid_t child = fork();
   if (child == 0) {
@@ -114,6 +118,7 @@ Outcome signalled(const Arguments& arguments, int signal) {
   }
   while (read_file(folder / "out").find("op=") == std::string::npos && kill(child, 0) == 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::this_thread::sleep_for(later);
   kill(child, signal);
   const int code = wait_for(child);
   return {code, read_file(folder / "out"), read_file(folder / "err")};
@@ -130,6 +135,35 @@ TEST(Fuzz, ReportsWhenItIsToldToEnd) {
     EXPECT_THAT(statuses(folder / "a.json"), SizeIs(1));
     EXPECT_THAT(outcome.out, HasSubstr("ended by a signal"));
   }
+}
+
+// It does not wait for a call that hangs.
+TEST(Fuzz, EndsAtOnceWhenItIsTold) {
+  const std::string recipe = "mlacheck1 op=sparse_attention t=1 h=4 k=64 n=256";
+  for (const Arguments& arguments :
+       {fuzz({"--kernel", wrong_library("hangs"), "--verbose", "--timeout", "300"}),
+        Arguments{"run", recipe, "--kernel", wrong_library("hangs")}}) {
+    const TemporaryFolder folder;
+    Arguments all = arguments;
+    all.insert(all.end(), {"--json", folder / "a.json"});
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome outcome = signalled(all, SIGINT, std::chrono::seconds(2));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+    EXPECT_EQ(outcome.code, arguments[0] == "run" ? 3 : 77) << outcome.out << outcome.err;
+    EXPECT_THAT(statuses(folder / "a.json"), Not(Contains(Pair(HasSubstr("hangs"), "CRASHED"))));
+    EXPECT_THAT(outcome.out + outcome.err, HasSubstr("ended by a signal"));
+  }
+}
+
+TEST(Fuzz, KeepsAFailureThatTheRegressionFileDoesNotGet) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      mlacheck(fuzz({"--kernel", wrong_library("zeros"), "--cases", "3", "--regressions",
+                     "/nowhere/r.txt", "--json", folder / "a.json"}));
+  EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
+  EXPECT_THAT(statuses(folder / "a.json"), Contains(Pair(HasSubstr("zeros"), "FAIL")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("--regressions: "), HasSubstr("not appended"),
+                                 HasSubstr("/nowhere/r.txt: No such file")));
 }
 
 TEST(Fuzz, LeavesTheRecipeBehindWhenItDies) {

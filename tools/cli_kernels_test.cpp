@@ -78,6 +78,16 @@ TEST(WrongKernels, ZerosFail) {
   EXPECT_THAT(gaussian.junit, HasSubstr("failures=\"6\""));
 }
 
+// All that it returns is subnormal, and it declares that it flushes such.
+TEST(WrongKernels, ZerosOfSubnormalsAreMistrusted) {
+  const std::string subnormal = kGaussian + " kv_power=-126";
+  const Judged flushes = judge("zeros_of_subnormals", subnormal);
+  EXPECT_EQ(flushes.statuses.at("sparse_attention.out"), "MISTRUSTED") << flushes.outcome.out;
+  EXPECT_EQ(flushes.outcome.code, 4);
+  EXPECT_EQ(judge("zeros_of_subnormals", kGaussian).outcome.code, 1);
+  EXPECT_EQ(judge("base_2", subnormal).statuses.at("sparse_attention.out"), "PASS");
+}
+
 TEST(WrongKernels, OffsetsOf32BitsFailWherePagesLieFarApart) {
   const Judged near = judge("offsets_of_32_bits", kGaussian);
   EXPECT_EQ(near.statuses, both_modes("PASS", "PASS", "PASS"));
@@ -151,7 +161,7 @@ TEST(WrongKernels, AnotherBaseIsFineWhenItIsDeclared) {
 // Its reason holds a quote, an ampersand, an escape sequence and a byte that is no UTF-8.
 TEST(WrongKernels, ARefusalIsNoFailureAndKeepsItsReason) {
   const Judged judged = judge("refuses", kCensus);
-  EXPECT_EQ(judged.outcome.code, 0);
+  EXPECT_EQ(judged.outcome.code, 77);  // whatever the reference does
   EXPECT_EQ(judged.statuses, (Statuses{{"", "REFUSED"}}));
   EXPECT_THAT(judged.outcome.out, HasSubstr("h: \"<64>\" & more only"));
   EXPECT_THAT(judged.junit, AllOf(HasSubstr("skipped=\"1\""),
@@ -169,6 +179,14 @@ TEST(WrongKernels, ACrashIsAVerdictAndTheRunGoesOn) {
       found, IsSupersetOf({Pair("libwrong_kernel_crashes.so:crashes", "CRASHED"),
                            Pair("libwrong_kernel_base_2.so:base_2 sparse_attention.out", "PASS")}));
   EXPECT_THAT(outcome.out, HasSubstr("signal 6"));
+}
+
+// When its process is asked to end.
+TEST(WrongKernels, ACrashAfterTheLastAnswerIsAVerdict) {
+  const Outcome outcome = mlacheck({"run", kCensus, "--kernel", library("crashes_at_exit")});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("CRASHED    libwrong_kernel_crashes_at_exit.so end"),
+                                 HasSubstr("after its last answer: killed by signal 6")));
 }
 
 TEST(WrongKernels, AFailureNamesWorstElementBoundAndBudgetAndRepeatsItself) {
@@ -193,7 +211,7 @@ TEST(WrongKernels, AreSkippedForAnOperatorThatTheyLack) {
   const TemporaryFolder folder;
   const Outcome outcome = mlacheck({"run", "mlacheck1 op=top_k t=2 n=64 k=8", "--kernel",
                                     library("zeros"), "--json", folder / "a.json"});
-  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.code, 77);
   EXPECT_THAT(statuses(folder / "a.json"),
               ::testing::Contains(Pair("libwrong_kernel_zeros.so", "SKIPPED")));
   EXPECT_THAT(outcome.out, HasSubstr("has no kernel for top_k; it has sparse_attention"));
@@ -202,7 +220,7 @@ TEST(WrongKernels, AreSkippedForAnOperatorThatTheyLack) {
 TEST(WrongKernels, OfMapSlotsAloneAreSkippedWithoutABlockTable) {
   const Outcome outcome =
       mlacheck({"run", "mlacheck1 op=index_scores t=2 h=2 n=16", "--kernel", MAP_SLOTS_KERNELS});
-  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.code, 77);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("SKIPPED"),
                                  HasSubstr("has no kernel for index_scores without a block table; "
                                            "it has map_slots")));

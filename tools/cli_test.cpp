@@ -139,6 +139,7 @@ TEST(Run, AReportThatCannotBeWrittenIsNoPass) {
   const std::string command =
       std::string(MLACHECK_PROGRAM) + " run 'mlacheck1 op=top_k t=1 n=8 k=2' 2>/dev/null >";
   EXPECT_EQ(WEXITSTATUS(std::system((command + "/dev/full").c_str())), 3);
+  EXPECT_EQ(WEXITSTATUS(std::system((command + "&-").c_str())), 3);
   EXPECT_EQ(WEXITSTATUS(std::system((command + "/dev/null").c_str())), 0);
 }
 

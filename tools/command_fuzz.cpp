@@ -77,17 +77,16 @@ std::vector<Contestant> contestants_of(const std::vector<KernelLibrary>& librari
       contestant.trial = [&library, kernel](const Recipe& recipe) {
         return check_kernel(recipe, library, *kernel);
       };
-      contestant.laws = [&library, kernel](const Recipe& recipe) {
-        return check_laws(recipe, library, *kernel);
+      contestant.laws = [&library, kernel](const Recipe& recipe, std::string_view only) {
+        return check_laws(recipe, library, *kernel, only);
       };
       contestant.explain = [&library, kernel](std::span<const Recipe> recipes) {
         return explain_failure(recipes, library, *kernel);
       };
       contestant.supports = [&library, kernel](const Recipe& recipe) {
-        const std::optional<CallOutcome> support = support_of(library, *kernel, recipe);
-        return support && support->kind == CallOutcome::Kind::done;
+        return check_support(recipe, library, *kernel);
       };
-      contestant.hung = [&library] { return library.hung(); };
+      contestant.hangs = [&library] { return library.hangs(); };
     }
   return contestants;
 }
@@ -132,9 +131,18 @@ class Watcher : public CampaignWatcher {
                              name_of(failure.result.status), failure.result.name,
                              failure.result.detail, failure.result.repro));
   }
+  void unwritten(const Failure&, const std::string& error) override {
+    if (unwritten_++ == 0) write_error_ = error;
+  }
   void broke(const std::string& error) override { report_.error(error); }
   bool stops() override { return Interruption::requested(); }
 
+  // What the regression file lacks; empty where it has all.
+  std::string unwritten() const {
+    return unwritten_ == 0 ? ""
+                           : fmt::format("--regressions: {} failures were not appended: {}",
+                                         unwritten_, write_error_);
+  }
   double cases_per_second() const { return static_cast<double>(cases_) / watch_.seconds(); }
 
  private:
@@ -147,7 +155,8 @@ class Watcher : public CampaignWatcher {
   bool prints_each_;
   Stopwatch watch_, last_move_, last_line_;
   std::int64_t cases_ = 0;
-  std::size_t failures_ = 0;
+  std::size_t failures_ = 0, unwritten_ = 0;
+  std::string write_error_;
 };
 
 CampaignPlan plan_of(const FuzzOptions& options) {
@@ -187,9 +196,11 @@ int fuzz(const FuzzOptions& options) {
     report.note(fmt::format("fuzz: {} {} of {}, seed {}, shard {}", library.name(),
                             library.version(), library.path().string(), options.seed,
                             options.shard));
-  const Interruption interruption;
+  std::optional<Interruption> interruption(std::in_place);
   Watcher watcher(report, libraries, options.report.details && !report.on_terminal());
   const std::vector<KernelRecord> records = run_campaign(contestants, plan, watcher);
+  const bool interrupted = Interruption::requested();
+  interruption.reset();  // what the campaign has found until then is reported
 
   for (const Operator op : kOperators) {
     Coverage coverage(op);
@@ -199,8 +210,13 @@ int fuzz(const FuzzOptions& options) {
   }
   for (const KernelRecord& record : records)
     for (CheckResult& result : verdicts(record, plan.draws)) report.add(std::move(result));
+  if (!interrupted)
+    for (const KernelLibrary& library : libraries)
+      for (CheckResult& result : check_end(library)) report.add(std::move(result));
+  if (const std::string unwritten = watcher.unwritten(); !unwritten.empty())
+    report.error(unwritten);
   report.note(fmt::format("fuzz: {:.1f} cases/s{}", watcher.cases_per_second(),
-                          Interruption::requested() ? ", ended by a signal" : ""));
+                          interrupted ? ", ended by a signal" : ""));
   return report.finish();
 }
 
@@ -225,7 +241,7 @@ void add_fuzz(CLI::App& app, Action& action) {
   command
       ->add_option("--seconds", options->seconds,
                    "Seconds at most. Default: 60, without end where --cases or --batch is given")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_and_finite());
   command->add_option("--shard", options->shard, "i/n: this one of n machines that share no case")
       ->capture_default_str();
   command->add_option("--regressions", options->regressions,

@@ -19,6 +19,7 @@
 #include "tools/commands.h"
 #include "tools/gate_recipes.h"
 #include "tools/golden_checks.h"
+#include "tools/interruption.h"
 #include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
 #include "tools/reference_library.h"
@@ -97,6 +98,7 @@ int run_gate(const GateOptions& options) {
   if (gpu.library) kernels.push_back(*gpu.library);
 
   Report report("gate", options.report);
+  const Interruption interruption;
   GoldenCheckOptions golden;
   golden.libraries = libraries;
   golden.gpu = gpu.library ? &*gpu.library : nullptr;
@@ -104,6 +106,7 @@ int run_gate(const GateOptions& options) {
   check_records(folder / "device_records", golden, report);
   std::size_t done = 0;
   for (const Recipe& recipe : recipes) {
+    if (Interruption::requested()) break;
     report.progress(done++, recipes.size(), minimal(recipe));
     std::vector<KernelLibrary> judged = libraries;
     std::ranges::copy_if(kernels, std::back_inserter(judged),
@@ -113,6 +116,9 @@ int run_gate(const GateOptions& options) {
       report.add(std::move(result));
     }
   }
+  for (const KernelLibrary& library : libraries)
+    for (CheckResult& result : check_end(library)) report.add(std::move(result));
+  if (Interruption::requested()) return report.finish();
   report.progress(done, recipes.size(), "museum");
   for (CheckResult& result :
        museum::replay(museum::read_stored_recipes(museum_recipes()), [](int seconds) {

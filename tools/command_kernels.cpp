@@ -16,6 +16,7 @@
 #include "tools/kernel_checks.h"
 #include "tools/kernel_contract.h"
 #include "tools/reference_library.h"
+#include "tools/report_files.h"
 
 namespace mlacheck {
 
@@ -63,7 +64,8 @@ void show_attention(const mlacheck_conventions& conventions, const mlacheck_cont
 void show(const mlacheck_kernel& kernel) {
   const mlacheck_conventions& conventions = kernel.conventions;
   const mlacheck_contract& contract = kernel.contract;
-  fmt::print("  {} ({}): {}\n", kernel.name, operator_name(kernel.op), kernel.description);
+  fmt::print("  {} ({}): {}\n", kernel.name, operator_name(kernel.op),
+             printable(kernel.description));
   fmt::print("    tensors in {} memory\n", kernel.memory == MLACHECK_HOST ? "host" : "device");
   if (kernel.op == MLACHECK_SPARSE_ATTENTION) show_attention(conventions, contract);
   if (kernel.op == MLACHECK_INDEX_SCORES || kernel.op == MLACHECK_INDEX_SELECT)
@@ -94,6 +96,8 @@ std::string describe(const std::optional<CallOutcome>& support) {
       return fmt::format("refuses: {}", support->detail);
     case CallOutcome::Kind::failed:
       return fmt::format("{}: {}", name_of(Status::fail), support->detail);
+    case CallOutcome::Kind::not_called:
+      return support->detail;
     case CallOutcome::Kind::crashed:
     case CallOutcome::Kind::timed_out:
       break;
@@ -131,7 +135,7 @@ void add_kernels(CLI::App& app, Action& action) {
           show(*kernel);
           if (options->recipe.empty()) continue;
           const auto support = support_of(library, *kernel, parse_recipe(options->recipe));
-          fmt::print("    {}\n", describe(support));
+          fmt::print("    {}\n", printable(describe(support)));
           failed |= is_failure(support);
         }
       }

@@ -223,7 +223,7 @@ void add_museum(CLI::App& app, Action& action) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--seconds", options->plan.seconds, "At most so long for each")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_and_finite())
       ->capture_default_str();
   add_report_options(*command, options->report);
   command->footer(

@@ -13,6 +13,7 @@
 #include "fixtures/capture_file.h"
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "tools/commands.h"
+#include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
 #include "tools/layer_kernels.h"
 #include "tools/report_options.h"
@@ -80,6 +81,8 @@ int judge_captures(const std::vector<std::string>& files, const KernelOptions& k
       report.error(fmt::format("{}: {}", file, error.what()));
     }
   }
+  for (const KernelLibrary& library : libraries)
+    for (CheckResult& result : check_end(library)) report.add(std::move(result));
   return report.finish();
 }
 

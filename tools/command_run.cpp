@@ -10,6 +10,7 @@
 #include "property_tests/laws/law.h"
 #include "tools/case_checks.h"
 #include "tools/commands.h"
+#include "tools/interruption.h"
 #include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
 #include "tools/report_options.h"
@@ -34,17 +35,26 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
   std::fflush(stdout);
 
   Report report("run", options);
+  const Interruption interruption;
   report.progress(0, loaded.size() + 1, "reference");
   for (CheckResult& result : check_reference(recipe)) report.add(std::move(result));
+  bool any_ran = loaded.empty();
+  const auto add = [&](std::vector<CheckResult> results) {
+    for (CheckResult& result : results) {
+      any_ran |= result.status != Status::skipped && result.status != Status::refused;
+      report.add(std::move(result));
+    }
+  };
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     report.progress(i + 1, loaded.size() + 1, loaded[i].path().string());
-    for (CheckResult& result : check_kernels(recipe, loaded[i])) report.add(std::move(result));
+    add(check_kernels(recipe, loaded[i]));
     for (const mlacheck_kernel* kernel : loaded[i].kernels())
-      for (const Law& law : with_laws ? laws() : std::span<const Law>())
-        for (CheckResult& result : check_law(law, recipe, loaded[i], *kernel))
-          report.add(std::move(result));
+      if (with_laws) add(check_laws(recipe, loaded[i], *kernel));
+    add(check_end(loaded[i]));
   }
-  return report.finish();
+  const int code = report.finish();
+  // The reference's verdict is none on kernels that did not run.
+  return code == kExitPass && !any_ran ? kExitSkipped : code;
 }
 
 }  // namespace

@@ -14,7 +14,9 @@ using Action = std::function<int()>;
 // At the end of the help of whatever gives verdicts.
 inline constexpr const char* kExitCodeHelp =
     "Exit codes: 0 all pass (some may be SKIPPED or REFUSED), 1 verification failure, 2 usage,\n"
-    "3 harness or I/O error, 4 nothing worse than MISTRUSTED or IMPROBABLE, 77 nothing ran.";
+    "3 harness or I/O error, 4 nothing worse than MISTRUSTED or IMPROBABLE, 77 nothing (of the "
+    "kernels) "
+    "ran.";
 
 // Each adds one command; its callback sets the action.
 void add_gate(CLI::App& app, Action& action);

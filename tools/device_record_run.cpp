@@ -8,6 +8,7 @@
 
 #include "cuda/plugin/kernel_worker.h"
 #include "tools/device_record_origin.h"
+#include "tools/interruption.h"
 #include "tools/judgements.h"
 #include "tools/recorded_case.h"
 #include "tools/stopwatch.h"
@@ -95,14 +96,14 @@ Replay replay_once(const RecordsCheck& check, const DeviceRecord& record,
   if (!check.judge) return replay;
   // Logits of 1e4 and more have bounds too wide to judge by; their bits were compared.
   for (const Finding& one : c.judge(*call, kernel))
-    if (one.status > Status::mistrusted) add(one.status, to_string(one));
+    if (is_wrong(one.status)) add(one.status, to_string(one));
   return replay;
 }
 
 Replay replay_one(const RecordsCheck& check, const DeviceRecord& record,
                   const KernelLibrary& library) {
   Replay used = replay_once(check, record, library);
-  if (!used.after_others || !goes_wrong(used.failures) || library.hung()) return used;
+  if (!used.after_others || !goes_wrong(used.failures)) return used;
   Replay fresh = replay_once(check, record, library.afresh());
   fresh.failures = told_apart(std::move(used.failures), std::move(fresh.failures));
   return fresh;
@@ -164,6 +165,7 @@ void replay_records(const RecordsCheck& check, const DeviceRecords& records,
   std::size_t done = 0;
 #pragma omp parallel for schedule(dynamic)
   for (std::size_t i = 0; i < count; ++i) {
+    if (Interruption::requested()) continue;
     const DeviceRecord& record = records.records[i];
 #pragma omp critical
     report.progress(done++, count, fmt::format("{} {}", name, shown(record.request)));

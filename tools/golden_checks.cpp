@@ -17,6 +17,7 @@
 #include "tools/case_checks.h"
 #include "tools/device_record_run.h"
 #include "tools/golden_sources.h"
+#include "tools/interruption.h"
 #include "tools/layer_kernels.h"
 #include "tools/reference_library.h"
 #include "tools/shell_word.h"
@@ -157,6 +158,7 @@ void check_golden_folder(const std::filesystem::path& folder, const GoldenCheckO
       report.error(fmt::format("{}: is not in the manifest", file.string()));
   std::size_t done = 0;
   for (const auto& [name, digest] : manifest) {
+    if (Interruption::requested()) return;
     report.progress(done++, manifest.size(), name);
     GoldenCheckOptions one = options;
     one.digest = digest;

@@ -6,6 +6,9 @@
 #include <array>
 #include <cstring>
 
+#include "cuda/plugin/call_stop.h"
+#include "cuda/plugin/process_groups.h"
+
 namespace mlacheck {
 
 namespace {
@@ -14,7 +17,16 @@ volatile std::sig_atomic_t stop_requested = 0;
 // Read by a signal's handler: never freed, always terminated.
 std::array<char, 8192> last_words = {};
 
-void request_stop(int) { stop_requested = 1; }
+void request_stop(int signal) {
+  if (stop_requested == 0) {
+    stop_requested = 1;
+    stop_calls();
+    return;
+  }
+  kill_running_groups();
+  ::signal(signal, SIG_DFL);
+  raise(signal);
+}
 
 // Its action is the default again: the signal that it sends itself ends the program.
 void die(int signal) {
@@ -25,10 +37,10 @@ void die(int signal) {
 
 }  // namespace
 
-void Interruption::handle(int signal, void (*handler)(int)) {
+void Interruption::handle(int signal, void (*handler)(int), int flags) {
   struct sigaction action = {};
   action.sa_handler = handler;
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  action.sa_flags = SA_RESTART | flags;
   struct sigaction before = {};
   sigaction(signal, &action, &before);
   handled_.push_back({signal, before});
@@ -37,12 +49,15 @@ void Interruption::handle(int signal, void (*handler)(int)) {
 Interruption::Interruption() {
   stop_requested = 0;
   last_words[0] = '\0';
-  for (const int signal : {SIGINT, SIGTERM}) handle(signal, request_stop);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) handle(signal, die);
+  for (const int signal : {SIGINT, SIGTERM}) handle(signal, request_stop, 0);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+    handle(signal, die, static_cast<int>(SA_RESETHAND));
 }
 
 Interruption::~Interruption() {
   for (const Handled& handled : handled_) sigaction(handled.signal, &handled.before, nullptr);
+  stop_requested = 0;
+  resume_calls();
 }
 
 bool Interruption::requested() { return stop_requested != 0; }

@@ -14,13 +14,14 @@ class Interruption {
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 
-  // Whether Ctrl-C or SIGTERM has asked to end. The second one ends the program at once.
+  // Whether Ctrl-C or SIGTERM has asked to end: no kernel is called any more, and what checks say since
+  // then is not to be believed. The second one ends the program and all kernels at once.
   static bool requested();
   // What to write to stderr if the program dies of a signal.
   static void set_last_words(std::string_view words);
 
  private:
-  void handle(int signal, void (*handler)(int));
+  void handle(int signal, void (*handler)(int), int flags);
 
   struct Handled {
     int signal;

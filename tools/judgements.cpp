@@ -86,6 +86,8 @@ Status status_of(CallOutcome::Kind kind) {
       return Status::refused;
     case CallOutcome::Kind::failed:
       return Status::fail;
+    case CallOutcome::Kind::not_called:
+      return Status::skipped;
     case CallOutcome::Kind::crashed:
     case CallOutcome::Kind::timed_out:
       break;

@@ -27,7 +27,7 @@ void distrust(CheckResult& result, const Recipe& recipe);
 Finding worst_row(const char* stage, const std::vector<Finding>& findings,
                   std::span<const std::int64_t> rows = {});
 
-// FAIL, REFUSED or CRASHED for a call that did not end well.
+// FAIL, REFUSED or CRASHED for a call that did not end well, SKIPPED for one that was not made.
 Status status_of(CallOutcome::Kind kind);
 
 CheckResult to_result(std::string name, const Finding& finding, const std::string& repro);

@@ -43,4 +43,12 @@ IndexKernelsCheck check_index_kernels(const IndexScoresProblem& problem, std::in
 std::optional<CallOutcome> support_of(const KernelLibrary& library, const mlacheck_kernel& kernel,
                                       const Recipe& recipe);
 
+// The same as a result: PASS where it does.
+CheckResult check_support(const Recipe& recipe, const KernelLibrary& library,
+                          const mlacheck_kernel& kernel);
+
+// Once nothing more is asked of the library: CRASHED for each way in which a process that has made its
+// calls came to a bad end after them. Empty where all ended well.
+std::vector<CheckResult> check_end(const KernelLibrary& library);
+
 }  // namespace mlacheck

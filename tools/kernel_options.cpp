@@ -15,9 +15,10 @@ std::vector<KernelLibrary> KernelOptions::load() const {
 void add_kernel_options(CLI::App& command, KernelOptions& options, const std::string& kernel_help) {
   command.add_option("--kernel", options.libraries, kernel_help);
   command
-      .add_option("--timeout", options.timeout_seconds,
-                  "Seconds that a call of a kernel has; after one that takes longer its library is "
-                  "not called again")
+      .add_option(
+          "--timeout", options.timeout_seconds,
+          "Seconds that a call of a kernel has; after three that take longer its library is "
+          "not called again")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tools/interruption.h"
 #include "tools/report_files.h"
 
 namespace mlacheck {
@@ -90,6 +91,7 @@ void Report::progress(std::size_t done, std::size_t total, const std::string& wh
 }
 
 void Report::add(CheckResult result) {
+  if (Interruption::requested()) return;
   result.name = printable(result.name);
   result.detail = printable(result.detail);
   result.repro = printable(result.repro);
@@ -131,6 +133,7 @@ void Report::annotate(const CheckResult& result) const {
 }
 
 int Report::finish() {
+  if (Interruption::requested()) error("ended by a signal before all was checked");
   clear_line();
   std::map<Status, std::size_t> count;
   std::vector<Status> statuses;
@@ -147,7 +150,8 @@ int Report::finish() {
              watch_.seconds());
   if (options_.junit) write_junit(*options_.junit, title_, results_, errors_);
   if (options_.json) write_json(*options_.json, title_, results_, errors_);
-  return errors_.empty() ? exit_code(statuses) : kExitHarness;
+  const int code = exit_code(statuses);
+  return errors_.empty() || code == kExitFailure ? code : kExitHarness;
 }
 
 }  // namespace mlacheck

@@ -20,6 +20,7 @@ struct CheckResult {
   double seconds = 0;
   std::int64_t elements = 0;  // that a bound has judged
   double budget_used = 0;     // of the proven bound, by the worst of them; > 1 fails
+  bool hung = false;          // CRASHED, as no answer came in time
 };
 
 struct ReportOptions {
@@ -35,6 +36,7 @@ class Report {
   // Throws as finish() does where a file could not be written, before there is anything to write.
   Report(std::string title, ReportOptions options);
 
+  // Nothing is added once the run is told to end (interruption.h), which finish() makes an error.
   // What is being worked on; `total` of 0 where the number of checks is not known.
   void progress(std::size_t done, std::size_t total, const std::string& what);
   void add(CheckResult result);
@@ -42,7 +44,7 @@ class Report {
   void note(const std::string& text);
   bool on_terminal() const { return terminal_; }
   // Something that is no verdict: a file that cannot be read, say. Goes to stderr; the run ends
-  // with exit code 3.
+  // with exit code 3 if nothing failed.
   void error(const std::string& message);
 
   // Prints the summary and writes the files. Returns the exit code. Throws Hdf5Error or

@@ -4,25 +4,19 @@
 
 namespace mlacheck {
 
-namespace {
-
-bool is_wrong(const CheckResult& result) {
-  return result.status == Status::fail || result.status == Status::crashed ||
-         result.status == Status::improbable;
-}
-
-}  // namespace
-
 bool goes_wrong(const std::vector<CheckResult>& results) {
-  return std::ranges::any_of(results, is_wrong);
+  return std::ranges::any_of(results,
+                             [](const CheckResult& result) { return is_wrong(result.status); });
 }
 
 std::vector<CheckResult> told_apart(std::vector<CheckResult> used, std::vector<CheckResult> fresh) {
   for (CheckResult& result : used) {
-    if (!is_wrong(result)) continue;
+    if (!is_wrong(result.status)) continue;
     const auto twin = std::ranges::find(fresh, result.name, &CheckResult::name);
-    if (twin != fresh.end() && is_wrong(*twin)) continue;
-    result.detail += "; only after other calls in its process, not in a fresh one";
+    if (twin != fresh.end() && is_wrong(twin->status)) continue;
+    const bool tried = twin == fresh.end() || twin->status != Status::skipped;
+    result.detail += tried ? "; only after other calls in its process, not in a fresh one"
+                           : "; after other calls in its process";
     if (twin == fresh.end())
       fresh.push_back(std::move(result));
     else

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/std.h>
 
+#include <algorithm>
 #include <set>
 
+#include "cuda/plugin/foreign_text.h"
 #include "cuda/plugin/kernel_declaration.h"
 #include "cuda/plugin/kernel_process_pool.h"
 
@@ -23,12 +25,20 @@ void check_size(const std::filesystem::path& path, std::string_view what, std::u
     refuse(path, fmt::format("{} has struct_size {}, expected at least {}", what, got, expected));
 }
 
+// They stand in requests and reports, a line each.
+void check_name(const std::filesystem::path& path, std::string_view what, std::string_view name) {
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+  if (std::ranges::any_of(name, is_control))
+    refuse(path, fmt::format("{} '{}' holds a control character", what, shown(name)));
+}
+
 void check_kernel(const std::filesystem::path& path, const mlacheck_kernel* kernel,
                   std::set<std::string_view>& names) {
   if (kernel == nullptr) refuse(path, "the list of kernels holds a null pointer");
   check_size(path, "a mlacheck_kernel", kernel->struct_size, kFirstKernelSize);
   if (kernel->name == nullptr || kernel->name[0] == '\0') refuse(path, "a kernel has no name");
   const std::string_view name = kernel->name;
+  check_name(path, "a kernel's name", name);
   if (!names.insert(name).second) refuse(path, fmt::format("two kernels are named '{}'", name));
   if (kernel->description == nullptr)
     refuse(path, fmt::format("kernel '{}' has no description", name));
@@ -43,6 +53,8 @@ void check_library(const std::filesystem::path& path, const mlacheck_library& li
                              library.abi_version, MLACHECK_ABI_VERSION));
   if (library.name == nullptr || library.version == nullptr)
     refuse(path, "the library has no name or no version");
+  check_name(path, "the library's name", library.name);
+  check_name(path, "the library's version", library.version);
   if (library.kernel_count == 0 || library.kernels == nullptr)
     refuse(path, "the library holds no kernel");
 
@@ -91,7 +103,9 @@ KernelTarget KernelLibrary::target(std::string_view kernel) const {
 
 KernelLibrary KernelLibrary::afresh() const { return {path_, library_, calls_->afresh()}; }
 
-bool KernelLibrary::hung() const { return calls_->hung(); }
+std::int64_t KernelLibrary::hangs() const { return calls_->hangs(); }
+
+std::vector<std::string> KernelLibrary::finish() const { return calls_->finish(); }
 
 const mlacheck_kernel& KernelLibrary::kernel(std::string_view name) const {
   std::string known;

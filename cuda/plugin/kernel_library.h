@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cuda/include/mlacheck_kernel.h"
 #include "cuda/plugin/kernel_target.h"
@@ -21,8 +22,8 @@ struct KernelLibraryError : std::runtime_error {
 class KernelLibrary {
  public:
   // Loads it into this process, whose end it can then be: for worker processes, others call
-  // describe_in_worker (library_description.h). It stays loaded, so that what its destructors do is
-  // of no account. Throws KernelLibraryError with the file and what is wrong with it.
+  // describe_in_worker (library_description.h). It stays loaded until the process ends. Throws
+  // KernelLibraryError with the file and what is wrong with it.
   static KernelLibrary open(const std::filesystem::path& path);
   // What another process has found in it, without functions, and how to call its kernels. Throws
   // like open.
@@ -43,8 +44,11 @@ class KernelLibrary {
   KernelTarget target(std::string_view kernel) const;
   // The same library, whose calls are made in processes of their own.
   KernelLibrary afresh() const;
-  // Whether a call of one of its kernels has hung: there is no other after it.
-  bool hung() const;
+  // How many calls of its kernels have hung: after kMostHangs there is no other.
+  std::int64_t hangs() const;
+  // Asks the processes that have made its calls to end, and says what is wrong with their ends: a crash
+  // after the last answer, in a destructor or a thread, say.
+  std::vector<std::string> finish() const;
 
  private:
   KernelLibrary(std::filesystem::path path, std::shared_ptr<const mlacheck_library> library,

@@ -37,6 +37,8 @@ TEST(KernelLibrary, RefusesWhatIsNoKernelLibraryAndSaysWhy) {
   EXPECT_THAT(refusal(LYING_ABI), HasSubstr("built for ABI version 2"));
   EXPECT_THAT(refusal(LYING_CONTRACT), HasSubstr("contract.exp_error is 1"));
   EXPECT_THAT(refusal(LYING_SIZE), HasSubstr("has struct_size 263, expected at least 264"));
+  EXPECT_THAT(refusal(LYING_NAME),
+              HasSubstr("a kernel's name 'two\\x0alines' holds a control character"));
 }
 
 TEST(KernelLibrary, TakesOneThatWasBuiltBeforeFieldsWereAppended) {

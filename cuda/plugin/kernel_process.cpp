@@ -7,19 +7,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cuda/plugin/foreign_text.h"
+
 namespace mlacheck {
 
 namespace {
 
 using AnswerKind = WorkerAnswer::Kind;
-
-// Whatever a kernel has written, on one line that does not flood a report.
-std::string shown(std::string_view text) {
-  constexpr std::size_t kMost = 80;
-  std::string line;
-  for (const char c : text.substr(0, kMost)) line += c < ' ' || c > '~' ? '?' : c;
-  return fmt::format("'{}{}'", line, text.size() > kMost ? "..." : "");
-}
 
 std::string without_answer(const WorkerProcess::Reply& end) {
   return end.killed && end.text.starts_with("killed") ? end.text : end.text + " without an answer";
@@ -34,7 +28,7 @@ KernelProcess::KernelProcess(std::span<const std::string> command, std::chrono::
   const std::string got = reply.kind == WorkerProcess::Reply::Kind::ended ? reply.text
                           : reply.kind == WorkerProcess::Reply::Kind::timed_out
                               ? fmt::format("says nothing in {} s", timeout.count())
-                              : "says " + shown(reply.text);
+                              : fmt::format("says '{}'", shown(reply.text));
   throw std::runtime_error(
       fmt::format("the worker program {} {}, expected '{}'", command[0], got, kWorkerGreeting));
 }
@@ -63,14 +57,21 @@ WorkerAnswer KernelProcess::ask(std::string_view task, std::string_view kernel, 
       if (text.substr(0, word) == name)
         return {kind, std::string(text.substr(std::min(word + 1, text.size()))), false};
   }
-  return {AnswerKind::broken, fmt::format("a broken answer: {}", shown(reply.text)), false};
+  return {AnswerKind::broken, fmt::format("a broken answer: '{}'", shown(reply.text)), false};
+}
+
+std::string KernelProcess::finish() {
+  // Long enough for what a library does at exit, on a busy machine.
+  constexpr std::chrono::seconds kPatience{10};
+  const std::string flaw = flaw_between_calls();
+  return flaw.empty() ? process_.finish(kPatience) : flaw;
 }
 
 std::string KernelProcess::flaw_between_calls() {
   const std::optional<WorkerProcess::Reply> reply = process_.unasked();
   if (!reply) return "";
   if (reply->kind == WorkerProcess::Reply::Kind::ended) return without_answer(*reply);
-  return fmt::format("a broken answer: {}", shown(reply->text));
+  return fmt::format("a broken answer: '{}'", shown(reply->text));
 }
 
 }  // namespace mlacheck

@@ -32,6 +32,8 @@ class KernelProcess {
                    std::chrono::seconds timeout);
   // What is wrong with a process that nobody has asked anything; empty when nothing is.
   std::string flaw_between_calls();
+  // What is wrong with its end, which it is asked for; empty when nothing is.
+  std::string finish();
 
  private:
   WorkerProcess process_;

@@ -37,6 +37,17 @@ void KernelProcessPool::give_back(std::unique_ptr<LoadedProcess> process) {
   idle_.push_back(std::move(process));
 }
 
+std::vector<std::string> KernelProcessPool::finish() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> flaws;
+  for (const std::unique_ptr<LoadedProcess>& process : idle_) {
+    const std::string flaw = process->process.finish();
+    if (!flaw.empty() && std::ranges::find(flaws, flaw) == flaws.end()) flaws.push_back(flaw);
+  }
+  idle_.clear();
+  return flaws;
+}
+
 std::unique_ptr<LoadedProcess> KernelProcessPool::start(const SharedMemory& description) {
   using Kind = WorkerAnswer::Kind;
   auto loaded = std::make_unique<LoadedProcess>(service_);

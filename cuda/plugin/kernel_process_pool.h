@@ -19,6 +19,9 @@ inline constexpr std::chrono::seconds kKernelTimeout{300};
 // Long enough for any library's constructors, short enough to wait for one that hangs.
 inline constexpr std::chrono::seconds kLoadTimeout{30};
 
+// Calls that hang, each at the cost of its time, after which a library is not called again.
+inline constexpr std::int64_t kMostHangs = 3;
+
 // How to call the kernels of a library.
 struct KernelService {
   std::filesystem::path library;     // as it is named to people
@@ -45,10 +48,10 @@ struct LoadedProcess {
 class KernelProcessPool {
  public:
   explicit KernelProcessPool(KernelService service)
-      : KernelProcessPool(std::move(service), std::make_shared<std::atomic<bool>>(false)) {}
+      : KernelProcessPool(std::move(service), std::make_shared<std::atomic<std::int64_t>>(0)) {}
   // Another pool for the same library: its processes have made no calls.
   std::shared_ptr<KernelProcessPool> afresh() const {
-    return std::shared_ptr<KernelProcessPool>(new KernelProcessPool(service_, hung_));
+    return std::shared_ptr<KernelProcessPool>(new KernelProcessPool(service_, hangs_));
   }
 
   const KernelService& service() const { return service_; }
@@ -60,18 +63,20 @@ class KernelProcessPool {
   // A new one, which has written what the library declares into `description`.
   std::unique_ptr<LoadedProcess> start(const SharedMemory& description);
 
-  // Whether a call has hung, here or afresh: there is no other after it.
-  bool hung() const { return *hung_; }
-  void set_hung() { *hung_ = true; }
+  // Calls that have hung, here or afresh.
+  std::int64_t hangs() const { return *hangs_; }
+  void note_hang() { ++*hangs_; }
+  // Asks those that are given back to end: what is wrong with the ends of some, each once.
+  std::vector<std::string> finish();
 
  private:
-  KernelProcessPool(KernelService service, std::shared_ptr<std::atomic<bool>> hung)
-      : service_(std::move(service)), hung_(std::move(hung)) {}
+  KernelProcessPool(KernelService service, std::shared_ptr<std::atomic<std::int64_t>> hangs)
+      : service_(std::move(service)), hangs_(std::move(hangs)) {}
 
   KernelService service_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<LoadedProcess>> idle_;  // the one used last at the end
-  std::shared_ptr<std::atomic<bool>> hung_;
+  std::shared_ptr<std::atomic<std::int64_t>> hangs_;
 };
 
 }  // namespace mlacheck

@@ -17,6 +17,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing::make_call;
 using testing::pool;
 using testing::slots;
@@ -63,7 +65,7 @@ TEST(KernelProcessPool, HasOthersAfresh) {
   EXPECT_NE(tell(afresh).process, used.process);
   EXPECT_EQ(tell(processes).process, used.process);
   EXPECT_EQ(run(afresh, "hangs").kind, Kind::timed_out);
-  EXPECT_TRUE(processes->hung());
+  EXPECT_EQ(processes->hangs(), 1);
 }
 
 TEST(KernelProcessPool, UsesNoProcessAgainInWhichACallWentWrong) {
@@ -116,13 +118,27 @@ TEST(KernelProcessPool, SeesAProcessThatEndsBetweenCalls) {
   EXPECT_EQ(run(processes, "honest").kind, Kind::done);
 }
 
+TEST(KernelProcessPool, SeesHowItsProcessesEnd) {
+  const auto honest = pool(LYING_KERNELS);
+  EXPECT_EQ(run(honest, "honest").kind, Kind::done);
+  EXPECT_THAT(honest->finish(), IsEmpty());
+  EXPECT_THAT(honest->finish(), IsEmpty());  // of none
+  const auto in_destructor = pool(LYING_ENDS_BADLY);
+  EXPECT_EQ(run(in_destructor, "honest").kind, Kind::done);
+  EXPECT_THAT(in_destructor->finish(), ElementsAre("killed by signal 6 (Aborted)"));
+  const auto in_thread = pool(LYING_KERNELS);
+  EXPECT_EQ(run(in_thread, "crashes_later").kind, Kind::done);
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_THAT(in_thread->finish(), ElementsAre("killed by signal 6 (Aborted)"));
+}
+
 TEST(KernelProcessPool, SeesAProcessThatSpeaksUnasked) {
   const auto processes = pool(LYING_KERNELS);
   EXPECT_EQ(run(processes, "babbles_later").kind, Kind::done);
   std::this_thread::sleep_for(milliseconds(300));
   const CallOutcome outcome = run(processes, "honest");
   EXPECT_EQ(outcome.kind, Kind::crashed);
-  EXPECT_EQ(outcome.detail, "a broken answer: 'still here?'");
+  EXPECT_EQ(outcome.detail, "a broken answer: 'still here\\x0a'");
   EXPECT_EQ(run(processes, "honest").kind, Kind::done);
 }
 

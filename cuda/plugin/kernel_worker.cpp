@@ -4,8 +4,12 @@
 
 #include <charconv>
 #include <cmath>
+#include <memory>
+#include <stdexcept>
 #include <string_view>
 
+#include "cuda/plugin/call_stop.h"
+#include "cuda/plugin/foreign_text.h"
 #include "cuda/plugin/kernel_library.h"
 #include "cuda/plugin/kernel_process_pool.h"
 
@@ -38,7 +42,7 @@ CallOutcome done(std::string_view text, std::string_view task) {
                take_number(text, outcome.times.graph_calls) &&
                take_number(text, outcome.workspace_bytes);
   if (is_right && text.empty()) return outcome;
-  return {.kind = Kind::crashed, .detail = fmt::format("a broken answer: 'done {}'", all)};
+  return {.kind = Kind::crashed, .detail = fmt::format("a broken answer: 'done {}'", shown(all))};
 }
 
 CallOutcome outcome_of(const WorkerAnswer& answer, std::string_view task) {
@@ -61,11 +65,17 @@ CallOutcome outcome_of(const WorkerAnswer& answer, std::string_view task) {
 CallOutcome in_worker(const KernelCall& call, const KernelTarget& target, std::string_view task,
                       bool fresh) {
   KernelProcessPool& pool = *target.processes;
-  if (pool.hung()) return {.kind = Kind::timed_out, .detail = "not called again after it hung"};
+  if (pool.hangs() >= kMostHangs)
+    return {.kind = Kind::not_called,
+            .detail = fmt::format("not called again: its library hung {} times", kMostHangs)};
+  const CallOutcome stopped = {.kind = Kind::not_called, .detail = "stopped by a signal"};
+  if (calls_stopped()) return stopped;
   std::unique_ptr<LoadedProcess> process;
   try {
     process = pool.take(fresh);
-  } catch (const KernelLibraryError& error) {
+  } catch (const std::runtime_error& error) {
+    if (calls_stopped()) return stopped;
+    if (dynamic_cast<const KernelLibraryError*>(&error) == nullptr) throw;
     return {.kind = Kind::crashed, .detail = error.what()};  // it has been loaded before
   }
   const std::int64_t calls_before = process->calls;
@@ -78,7 +88,8 @@ CallOutcome in_worker(const KernelCall& call, const KernelTarget& target, std::s
                          task);
   }
   outcome.calls_before = calls_before;
-  if (outcome.kind == Kind::timed_out) pool.set_hung();
+  if (calls_stopped()) return stopped;
+  if (outcome.kind == Kind::timed_out) pool.note_hang();
   // After a failure, too: an error on a GPU stays with its process.
   if (!fresh && (outcome.kind == Kind::done || outcome.kind == Kind::refused))
     pool.give_back(std::move(process));

@@ -9,7 +9,8 @@
 namespace mlacheck {
 
 struct CallOutcome {
-  enum class Kind { done, refused, failed, crashed, timed_out };
+  // not_called: its library has hung too often, or calls are stopped (call_stop.h).
+  enum class Kind { done, refused, failed, crashed, timed_out, not_called };
   Kind kind = Kind::failed;
   std::string detail;                // the kernel's reason, or the signal
   double seconds = 0;                // of the kernel's `run`

@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <string>
+#include <unistd.h>
 
+#include <array>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "cuda/plugin/call_stop.h"
 #include "cuda/plugin/kernel_worker_testing.h"
 #include "cuda/plugin/library_description.h"
 
@@ -142,19 +147,56 @@ TEST(KernelWorker, TakesTheAnswerOfALibraryWithABadDestructor) {
   EXPECT_EQ(none.kind, Kind::failed) << none.detail;
 }
 
-TEST(KernelWorker, CallsALibraryNoMoreAfterItHung) {
+TEST(KernelWorker, CallsALibraryNoMoreAfterItHungTooOften) {
   const KernelLibrary library =
       describe_in_worker(service_by("/proc/self/exe", LYING_KERNELS, seconds(1)));
   const KernelCall call = make_call();
   EXPECT_EQ(run_in_worker(call, library.target("honest")).kind, Kind::done);
-  const CallOutcome hung = run_in_worker(call, library.target("hangs"));
-  EXPECT_EQ(hung.kind, Kind::timed_out);
-  EXPECT_EQ(hung.detail, "no answer in 1 s");
+  for (std::int64_t i = 1; i <= kMostHangs; ++i) {
+    const CallOutcome hung = run_in_worker(call, library.target("hangs"));
+    EXPECT_EQ(hung.kind, Kind::timed_out);
+    EXPECT_EQ(hung.detail, "no answer in 1 s");
+    EXPECT_EQ(library.hangs(), i);
+    if (i == 1) EXPECT_EQ(run_in_worker(call, library.target("honest")).kind, Kind::done);
+  }
   for (const CallOutcome& later : {run_in_worker(call, library.target("honest")),
                                    ask_in_worker(call, library.target("honest"))}) {
-    EXPECT_EQ(later.kind, Kind::timed_out);
-    EXPECT_EQ(later.detail, "not called again after it hung");
+    EXPECT_EQ(later.kind, Kind::not_called);
+    EXPECT_EQ(later.detail, "not called again: its library hung 3 times");
   }
+}
+
+// For a program that is told to end.
+TEST(KernelWorker, WaitsForNoCallOnceCallsAreStopped) {
+  const auto processes = pool(LYING_KERNELS, 60);
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread stopper([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    stop_calls();
+  });
+  for (const char* kernel : {"hangs", "honest"}) {
+    const CallOutcome outcome = run_in_worker(make_call(), {processes, kernel});
+    EXPECT_EQ(outcome.kind, Kind::not_called);
+    EXPECT_EQ(outcome.detail, "stopped by a signal");
+  }
+  stopper.join();
+  resume_calls();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
+  EXPECT_EQ(processes->hangs(), 0);
+  EXPECT_EQ(run_in_worker(make_call(), {processes, "honest"}).kind, Kind::done);
+}
+
+TEST(KernelWorker, GivesAKernelNothingToReadFromItsUser) {
+  std::array<int, 2> typed = {};
+  ASSERT_EQ(pipe(typed.data()), 0);
+  ASSERT_EQ(write(typed[1], "yes", 3), 3);
+  const int before = dup(STDIN_FILENO);
+  dup2(typed[0], STDIN_FILENO);
+  const KernelCall call = make_call();
+  EXPECT_EQ(run(call, "reads_input").kind, Kind::done);
+  EXPECT_EQ(slots(call)[0], 0);
+  dup2(before, STDIN_FILENO);
+  for (const int descriptor : {typed[0], typed[1], before}) close(descriptor);
 }
 
 std::string error_of(const char* worker_program) {

@@ -112,6 +112,13 @@ int prints(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::u
   return honest(p, t, w, n, s, why, why_size);
 }
 
+int reads_input(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t, void*,
+                char*, std::size_t) {
+  char typed = 0;
+  t->slots[0] = static_cast<std::int32_t>(read(STDIN_FILENO, &typed, 1));
+  return 0;
+}
+
 int alters(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n, void* s,
            char* why, std::size_t why_size) {
   const_cast<mlacheck_problem*>(p)->u.map_slots.count = 4;
@@ -252,6 +259,7 @@ constexpr std::array kKernels = {
     kernel("cuts", cuts),
     kernel("prints", prints),
     kernel("alters", alters),
+    kernel("reads_input", reads_input),
     kernel("forges", forges),
     kernel("babbles_later", babbles_later),
     kernel("crashes_later", crashes_later),
@@ -284,20 +292,22 @@ extern "C" MLACHECK_EXPORT const mlacheck_library* mlacheck_kernel_library(std::
       sizeof(mlacheck_library), MLACHECK_ABI_VERSION, "lying", "1", kList.data(), kList.size(), 0};
   static mlacheck_kernel changed = kKernels[0];
   static const mlacheck_kernel* const changed_list[] = {&changed};
-  if (LYING_LIBRARY >= 1 && LYING_LIBRARY <= 5) {
+  if ((LYING_LIBRARY >= 1 && LYING_LIBRARY <= 5) || LYING_LIBRARY == 10) {
     library.kernels = changed_list;
     library.kernel_count = 1;
   }
 #if LYING_LIBRARY == 1  // built for another ABI
   library.abi_version = MLACHECK_ABI_VERSION + 1;
-#elif LYING_LIBRARY == 2  // a contract so loose that nothing could fail it
+#elif LYING_LIBRARY == 2   // a contract so loose that nothing could fail it
   changed.op = MLACHECK_SPARSE_ATTENTION;
   changed.contract.exp_error = 1;
-#elif LYING_LIBRARY == 4  // built before fields were appended: something else stands there
+#elif LYING_LIBRARY == 4   // built before fields were appended: something else stands there
   changed.struct_size = offsetof(mlacheck_kernel, relu_drops_nan);
   changed.relu_drops_nan = 99;
-#elif LYING_LIBRARY == 5  // shorter than any kernel
+#elif LYING_LIBRARY == 5   // shorter than any kernel
   changed.struct_size = offsetof(mlacheck_kernel, relu_drops_nan) - 1;
+#elif LYING_LIBRARY == 10  // a name that would be two lines of a request
+  changed.name = "two\nlines";
 #elif LYING_LIBRARY == 7
   std::raise(SIGABRT);
 #elif LYING_LIBRARY == 8

@@ -14,8 +14,7 @@ std::array<std::atomic<pid_t>, 256> running_groups = {};
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 
 void end_all_groups(int signal) {
-  for (const std::atomic<pid_t>& group : running_groups)
-    if (const pid_t leader = group.load(); leader != 0) kill(-leader, SIGKILL);
+  kill_running_groups();
   // Then what the signal does by itself.
   ::signal(signal, SIG_DFL);
   raise(signal);
@@ -35,6 +34,11 @@ void handle_signals_once() {
 }
 
 }  // namespace
+
+void kill_running_groups() {
+  for (const std::atomic<pid_t>& group : running_groups)
+    if (const pid_t leader = group.load(); leader != 0) kill(-leader, SIGKILL);
+}
 
 RunningGroup::RunningGroup(pid_t leader) {
   handle_signals_once();

@@ -19,4 +19,7 @@ class RunningGroup {
   std::atomic<pid_t>* place_ = nullptr;
 };
 
+// Kills them all. May be called by a signal handler.
+void kill_running_groups();
+
 }  // namespace mlacheck

@@ -17,6 +17,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cuda/plugin/call_stop.h"
 #include "cuda/plugin/lasting_thread.h"
 #include "cuda/plugin/worker_socket.h"
 
@@ -35,6 +36,10 @@ constexpr std::chrono::seconds kLastWords{1};
 [[noreturn]] void become(const char* const* arguments, const char* const* environment, int socket,
                          pid_t parent, int report) {
   setpgid(0, 0);
+  // What the user types is for nobody here.
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  if (nothing > STDERR_FILENO) close(nothing);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);   // it ended before it could be waited for
   fcntl(socket, F_SETFD, 0);           // survives the exec of this child alone
@@ -139,6 +144,9 @@ WorkerProcess::Reply WorkerProcess::receive(Clock::time_point deadline) {
     pollfd file = {socket_, POLLIN, 0};
     poll(&file, 1, static_cast<int>(std::min(left, kLook).count()));
     if (std::optional<Reply> reply = poll_reply()) return *reply;
+    if (!calls_stopped()) continue;
+    end();
+    return {Reply::Kind::ended, "stopped", true};
   }
   return {Reply::Kind::ended, "has ended", false};
 }
@@ -156,11 +164,24 @@ std::optional<WorkerProcess::Reply> WorkerProcess::poll_reply() {
   if (ended) return end();
   if (!packet) return std::nullopt;
   // It has closed its socket, which is what happens first when it ends.
-  for (const auto deadline = Clock::now() + kLastWords; Clock::now() < deadline && !has_ended();)
-    poll(nullptr, 0, 1);
-  if (has_ended()) return end();
+  if (ends_within(kLastWords)) return end();
   end();
   return Reply{Reply::Kind::ended, "closed its socket", true};
+}
+
+std::string WorkerProcess::finish(milliseconds patience) {
+  if (child_ <= 0) return "has ended";
+  shutdown(socket_, SHUT_WR);
+  const bool ended = ends_within(patience);
+  const Reply reply = end();
+  if (!ended) return fmt::format("has not ended {} ms after it was asked to", patience.count());
+  return reply.text == words(0) ? "" : reply.text;
+}
+
+bool WorkerProcess::ends_within(milliseconds patience) const {
+  for (const auto deadline = Clock::now() + patience; !has_ended(); poll(nullptr, 0, 1))
+    if (Clock::now() >= deadline || calls_stopped()) return false;
+  return true;
 }
 
 // It stays to be waited for, so that its number is not reused.

@@ -38,9 +38,12 @@ class WorkerProcess {
   Reply receive(Clock::time_point deadline);
   // Something that nobody asked for, or its end; nothing while it waits for a request as it should.
   std::optional<Reply> unasked();
+  // Asks it to end, and says what was wrong with its end: empty for an exit status of 0.
+  std::string finish(std::chrono::milliseconds patience);
 
  private:
   bool has_ended() const;
+  bool ends_within(std::chrono::milliseconds patience) const;
   Reply end();
   std::optional<Reply> poll_reply();
 

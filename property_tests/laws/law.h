@@ -35,8 +35,8 @@ std::span<const Law> laws();
 std::vector<CheckResult> check_law(const Law& law, const Recipe& recipe,
                                    const KernelLibrary& library, const mlacheck_kernel& kernel);
 
-// All that apply.
+// All that apply, until one hangs; or the one alone whose result is named so.
 std::vector<CheckResult> check_laws(const Recipe& recipe, const KernelLibrary& library,
-                                    const mlacheck_kernel& kernel);
+                                    const mlacheck_kernel& kernel, std::string_view only = "");
 
 }  // namespace mlacheck

@@ -49,6 +49,8 @@ class LawTrial {
   void expect_inside(const TopKCase& c, const KernelCall& call, const std::string& what);
   void expect_inside(const std::vector<Finding>& findings, const std::string& what);
 
+  // Whether any of its calls was made in a process that others had used.
+  bool after_others() const { return after_others_; }
   void skip(const std::string& reason);
   std::vector<CheckResult> results() &&;
 
@@ -62,6 +64,9 @@ class LawTrial {
   std::string repro_;
   std::optional<std::string> skipped_;
   std::int64_t comparisons_ = 0;
+  std::int64_t calls_ = 0;
+  bool after_others_ = false;
+  bool hung_ = false;
   std::vector<CheckResult> results_;
 };
 

@@ -35,8 +35,7 @@ std::vector<Finding> judge_attempt(const TopKAttempt& a) {
 }
 
 bool is_wrong(const std::vector<Finding>& findings) {
-  return std::ranges::any_of(findings,
-                             [](const Finding& f) { return f.status >= Status::improbable; });
+  return std::ranges::any_of(findings, [](const Finding& f) { return is_wrong(f.status); });
 }
 
 // A case that could show nothing under the variant is no explanation.
@@ -100,7 +99,7 @@ double work_of(const TopKRecipe& r) {
 class Inquiry {
  public:
   Inquiry(const KernelLibrary& library, const mlacheck_kernel& kernel)
-      : kernel_(kernel), contract_(contract_of(kernel)), target_(library.target(kernel.name)) {}
+      : kernel_(kernel), contract_(contract_of(kernel)), library_(library) {}
 
   std::vector<Suspect> of(const SparseAttentionRecipe& recipe) const {
     const SparseAttentionCase c(as_read_by(kernel_, recipe));
@@ -124,14 +123,16 @@ class Inquiry {
   std::vector<Suspect> of(const LayerRecipe&) const { return {}; }
 
  private:
+  // In a process that no other call has damaged.
   std::unique_ptr<KernelCall> run(std::unique_ptr<KernelCall> call) const {
-    if (run_in_worker(*call, target_).kind != CallOutcome::Kind::done) return nullptr;
+    const KernelTarget target = library_.afresh().target(kernel_.name);
+    if (run_in_worker(*call, target).kind != CallOutcome::Kind::done) return nullptr;
     return call;
   }
 
   const mlacheck_kernel& kernel_;
   NumericsContract contract_;
-  KernelTarget target_;
+  const KernelLibrary& library_;
 };
 
 bool is_small(const Recipe& recipe) {

@@ -21,6 +21,9 @@ enum class Status {
 
 std::string_view name_of(Status status);  // "PASS", ...
 
+// Whether it speaks against a kernel.
+constexpr bool is_wrong(Status status) { return status >= Status::improbable; }
+
 // What a run of these ends with: 0 all pass (some may be skipped or refused), 1 a FAIL or CRASHED,
 // 4 nothing worse than MISTRUSTED or IMPROBABLE, 77 nothing ran. (2, usage, and 3, harness or I/O,
 // are not verdicts.)

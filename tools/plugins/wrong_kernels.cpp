@@ -3,16 +3,19 @@
 // Each library holds one kernel; WRONG_KERNEL names it.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <numbers>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "cuda/include/mlacheck_kernel.h"
 #include "reference/formats/bf16.h"
+#include "tools/plugins/reference_declaration.h"
 
 namespace {
 
@@ -83,9 +86,15 @@ void zero(Row& row) {
   row.lse = row.max_logit = 0;
 }
 
+void zero_out(Row& row) { std::fill(row.out.begin(), row.out.end(), 0.0); }
+
 void lse_in_base_2(Row& row) { row.lse *= std::numbers::log2e; }
 
 void crash(Row&) { std::abort(); }
+void crash_at_exit(Row&) { [[maybe_unused]] static const int once = std::atexit(std::abort); }
+void hang(Row&) {
+  while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
 
 // Right for as many rows as a check of four rows has in its four calls.
 bool is_spoilt() {
@@ -134,6 +143,7 @@ struct Kernel {
   std::int32_t lse_base = MLACHECK_LSE_NATURAL;
   bool only_when_batch_invariant = false;
   bool expects_max_logit = false;  // asked for or not
+  std::int32_t flushes_subnormals = 0;
 };
 
 constexpr Kernel kKernels[] = {
@@ -146,7 +156,10 @@ constexpr Kernel kKernels[] = {
     {.name = "refuses", .supports = refuse},
     {.name = "refuses_batch_invariant", .supports = refuse_batch_invariant},
     {.name = "expects_max_logit", .expects_max_logit = true},
+    {.name = "zeros_of_subnormals", .change_row = zero_out, .flushes_subnormals = 1},
+    {.name = "hangs", .change_row = hang},
     {.name = "crashes", .change_row = crash},
+    {.name = "crashes_at_exit", .change_row = crash_at_exit},
     {.name = "crashes_later", .change_row = crash_when_spoilt},
     {.name = "zeros_later", .change_row = zero_when_spoilt},
     {.name = "crashes_when_asked", .supports = abort_when_asked},
@@ -186,7 +199,19 @@ int workspace_size(const mlacheck_problem*, std::uint64_t* bytes) {
   return 0;
 }
 
-constexpr mlacheck_accumulation kSum = {1, MLACHECK_SUM_SEQUENTIAL, 0, 25, 1};
+// The reference's, whose sums are wider than those in double.
+constexpr mlacheck_contract kContract = [] {
+  mlacheck_contract contract = mlacheck::plugin::kReferenceContract;
+  contract.batch_invariant = 1;
+  contract.flushes_subnormals = kChosen.flushes_subnormals;
+  return contract;
+}();
+
+constexpr mlacheck_conventions kConventions = [] {
+  mlacheck_conventions conventions = mlacheck::plugin::kReferenceConventions;
+  conventions.lse_base = kChosen.lse_base;
+  return conventions;
+}();
 
 constexpr mlacheck_kernel kKernel = {.struct_size = sizeof(mlacheck_kernel),
                                      .op = MLACHECK_SPARSE_ATTENTION,
@@ -194,38 +219,8 @@ constexpr mlacheck_kernel kKernel = {.struct_size = sizeof(mlacheck_kernel),
                                      .description = "in double, at most one thing wrong",
                                      .memory = MLACHECK_HOST,
                                      .reserved = 0,
-                                     .conventions = {.struct_size = sizeof(mlacheck_conventions),
-                                                     .lse_base = kChosen.lse_base,
-                                                     .lse_empty = MLACHECK_EMPTY_MINUS_INF,
-                                                     .sink_in_lse = 0,
-                                                     .duplicates_once = 0,
-                                                     .row_relative = 0,
-                                                     .any_order = 0,
-                                                     .any_tie = 0,
-                                                     .nan_first = 0,
-                                                     .unmasked_scores = 0,
-                                                     .record_reader = 0},
-                                     .contract = {.struct_size = sizeof(mlacheck_contract),
-                                                  .tile = 0,
-                                                  .qk = kSum,
-                                                  .pv = kSum,
-                                                  .weight_sum = kSum,
-                                                  .index_dot = kSum,
-                                                  .index_heads = kSum,
-                                                  .weight_dtype = MLACHECK_F32,
-                                                  .weights_normalised = 0,
-                                                  .sums_rounded = 0,
-                                                  .max_splits = 1,
-                                                  .partial_dtype = MLACHECK_F32,
-                                                  .score_dtype = MLACHECK_F32,
-                                                  .flushes_subnormals = 0,
-                                                  .batch_invariant = 1,
-                                                  .run_deterministic = 1,
-                                                  .weight_scale = 1,
-                                                  .exp_error = 0x1p-22f,
-                                                  .exp_underflow = 0x1p-126f,
-                                                  .log_error = 0x1p-22f,
-                                                  .max_headroom = 0},
+                                     .conventions = kConventions,
+                                     .contract = kContract,
                                      .supports = kChosen.supports,
                                      .workspace_size = workspace_size,
                                      .run = run,
