@@ -43,7 +43,7 @@ void Tally::add(std::array<std::int64_t, 3> at, const ElementBound& bound, float
     const bool counts = magnitude >= kNegligible;
     (counts ? magnitude_ : negligible_) += magnitude;
     if (counts && passes(0)) magnitude_of_zeros_ += magnitude;
-    if (!counts && passes(0) && passes(-static_cast<float>(bound.expected)))
+    if (!counts && magnitude > 0 && passes(0) && passes(-static_cast<float>(bound.expected)))
       negligible_either_ += magnitude;
   }
   if (!is_worse(status, ratio, at)) return;
