@@ -68,7 +68,7 @@ CallOutcome in_worker(const KernelCall& call, const KernelTarget& target, std::s
   if (pool.hangs() >= kMostHangs)
     return {.kind = Kind::not_called,
             .detail = fmt::format("not called again: its library hung {} times", kMostHangs)};
-  const CallOutcome stopped = {.kind = Kind::not_called, .detail = "stopped by a signal"};
+  CallOutcome stopped = {.kind = Kind::not_called, .detail = "stopped by a signal"};
   if (calls_stopped()) return stopped;
   std::unique_ptr<LoadedProcess> process;
   try {
