@@ -106,15 +106,15 @@ std::string keys_of(const Types& types) {
 double cost_of(const SparseAttentionRecipe& r) {
   // The oracle takes its time over weights that all but vanish.
   const double slow = r.fill == AttentionFill::needle || r.fill == AttentionFill::ladder ? 4 : 1;
-  const double products = slow * static_cast<double>(r.tokens * r.heads * r.topk) *
-                          static_cast<double>(r.qk_dim + r.v_dim);
+  const double weights = slow * static_cast<double>(r.tokens * r.heads * r.topk);
+  const double products = weights * static_cast<double>(r.qk_dim + r.v_dim);
   const double filled =
       static_cast<double>(r.slots + r.tokens * r.heads) * static_cast<double>(r.qk_dim) +
       static_cast<double>(r.tokens * r.heads * r.v_dim);
   const double stored =
       stored_rows(r.slots, r.page_size, r.page_gap) * static_cast<double>(r.qk_dim + r.row_pad);
   const double stretched = stretched_ms(r.stretch, r.slots, r.page_size);
-  return stretched + 1e-6 * (1.2 * products + 10 * filled + stored +
+  return stretched + 1e-6 * (1.2 * products + 150 * weights + 10 * filled + stored +
                              20 * static_cast<double>(r.tokens * r.topk));
 }
 
@@ -191,7 +191,7 @@ SparseAttentionRecipe draw_attention(Draw draw) {
   if (!record) r.row_pad = draw.supported_size("pad", kRowPads);
   r.q_pad = draw.size("q_pad", query_pads());
 
-  const Extent extent = draw_extent(draw);
+  const Extent extent = draw_extent(draw, 10);
   do {
     draw_sizes(draw, extent.large, r);
     draw.retry();

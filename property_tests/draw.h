@@ -148,7 +148,8 @@ struct Extent {
 
   bool contains(double cost_ms) const { return min_ms <= cost_ms && cost_ms <= max_ms; }
 };
-Extent draw_extent(const Draw& draw);
+// `rows`: how often many rows are drawn, of 2000.
+Extent draw_extent(const Draw& draw, std::uint64_t rows);
 std::int64_t past_grid_limit(const Draw& draw);
 
 }  // namespace mlacheck

@@ -88,8 +88,8 @@ double cost_of(const IndexScoresRecipe& r) {
 }
 
 void draw_sizes(const Draw& draw, Large large, IndexScoresRecipe& r) {
-  if (r.key_dtype == DType::e4m3) large = Large::nothing;
-  const bool many_rows = large == Large::rows, many_keys = large == Large::entries;
+  const bool many_rows = large == Large::rows;
+  const bool many_keys = large == Large::entries && r.key_dtype != DType::e4m3;
   r.dim = r.key_dtype == DType::e4m3 ? 128
           : many_rows                ? draw.range("d.few", 1, 4)
           : many_keys                ? draw.supported_size("d", kTinyDims)
@@ -102,7 +102,7 @@ void draw_sizes(const Draw& draw, Large large, IndexScoresRecipe& r) {
   r.page_size = draw.supported_size("page", page_sizes());
   if (r.table != BlockTable::none && r.page_size == 0) r.page_size = 64;
   r.page_gap = r.page_size == 0 ? 0 : draw.supported_size("gap", page_gaps());
-  if (r.page_size != 0 && large == Large::nothing && draw.once("n.pages", 4))
+  if (r.page_size != 0 && !many_rows && !many_keys && draw.once("n.pages", 4))
     r.keys = draw_around(draw, "n.around", r.page_size, r.page_size, 600);
   r.stretch = draw_stretch(draw, r.requests * r.keys, r.page_size);
   if (r.stretch) r.page_gap = 0;
@@ -134,7 +134,7 @@ IndexScoresRecipe draw_index_scores(Draw draw, bool needs_table) {
   r.reduction = draw.one_of("reduction", kReductions);
   r.seed = draw.bits("seed") >> 32;
 
-  const Extent extent = draw_extent(draw);
+  const Extent extent = draw_extent(draw, 40);
   do {
     draw_sizes(draw, extent.large, r);
     draw.retry();

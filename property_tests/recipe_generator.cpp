@@ -65,11 +65,11 @@ double stretched_ms(bool stretch, std::int64_t slots, std::int64_t page) {
   return stretch ? 0.02 * (static_cast<double>(slots) / static_cast<double>(page) + 1) : 0;
 }
 
-Extent draw_extent(const Draw& draw) {
+Extent draw_extent(const Draw& draw, std::uint64_t rows) {
   return draw.one_of<Extent>("extent", {{{0, 4}, 1600},
                                         {{4, 25}, 160},
                                         {{40, 300}, 6},
-                                        {{0, 300, Large::rows}, 24},
+                                        {{0, 300, Large::rows}, rows},
                                         {{0, 25, Large::tokens}, 100},
                                         {{0, 25, Large::entries}, 60}});
 }

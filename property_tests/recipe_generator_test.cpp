@@ -93,7 +93,7 @@ TEST(RecipeGenerator, AimsAtTheBoundariesOfSizes) {
 // one search, however the others fall; and such cases cost no more than others.
 TEST(RecipeGenerator, DrawsLargeCasesOften) {
   int rows = 0, junk_past_length = 0, entries = 0, scores = 0;
-  for (std::uint64_t number = 0; number < 1000; ++number) {
+  for (std::uint64_t number = 0; number < 2000; ++number) {
     const auto r =
         std::get<SparseAttentionRecipe>(draw_recipe(MLACHECK_SPARSE_ATTENTION, 1, number));
     rows += r.tokens > 65535 ? 1 : 0;
@@ -106,8 +106,8 @@ TEST(RecipeGenerator, DrawsLargeCasesOften) {
     scores += s.tokens > 65535 && s.keys > 0 ? 1 : 0;
   }
   EXPECT_GE(rows, 5);
-  EXPECT_GE(scores, 3);
-  EXPECT_GE(entries, 20);
+  EXPECT_GE(scores, 15);
+  EXPECT_GE(entries, 30);
   EXPECT_GE(junk_past_length, 20);
 }
 

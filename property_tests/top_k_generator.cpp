@@ -67,7 +67,7 @@ TopKRecipe draw_top_k(Draw draw) {
   r.fill = draw.one_of("fill", kFills);
   r.poison = draw.once("poison", 2);
   r.seed = draw.bits("seed") >> 32;
-  const Extent extent = draw_extent(draw);
+  const Extent extent = draw_extent(draw, 10);
   do {
     draw_sizes(draw, extent.large, r);
     draw.retry();

@@ -94,9 +94,11 @@ std::string table(const std::vector<Found>& searches) {
     text += fmt::format(": after {} cases in the median, {} at most ({}), {:.1f} s at most",
                         cases[cases.size() / 2].first, cases.back().first, cases.back().second,
                         longest);
+  std::vector<std::string> rules;
   for (std::size_t i = 0; i < flat.size(); ++i)
-    text += fmt::format("; {} of {} of these cases flagged by {}", flat[i].flagged, flat[i].of,
-                        kFlatRules[i]);
+    if (flat[i].of > 0)
+      rules.push_back(fmt::format("{} flags {} of {}", kFlatRules[i], flat[i].flagged, flat[i].of));
+  if (!rules.empty()) text += fmt::format("\nof these cases {}", fmt::join(rules, ", "));
   return text;
 }
 
