@@ -330,9 +330,10 @@ void add_manifest(CLI::App& golden, Action& action) {
 
 void add_golden(CLI::App& app, Action& action) {
   CLI::App* golden =
-      app.add_subcommand("golden", "Capture, record, check, show and compare golden files");
+      app.add_subcommand("golden", "Capture, import, record, check, show and compare golden files");
   golden->require_subcommand(1);
   add_capture(*golden, action);
+  add_golden_import(*golden, action);
   add_record(*golden, action);
   add_check(*golden, action);
   add_show(*golden, action);

@@ -34,6 +34,7 @@ void check_golden_folder(const std::filesystem::path& folder, const GoldenCheckO
 //   intervals  the stored oracle/ datasets against recomputed ones, bit by bit, if asked for
 //   oracle     the recomputed outputs against the fp64 oracle, stage by stage
 //   recording  another implementation's stored outputs against the reference's (capture_compare.h)
+//   engine     an inference engine's stored stages against the reference's (engine_compare.h)
 //   kernels    each library's sparse_attention on the layer's own queries, cache and indices
 // A file of device records (device_record.h) is replayed by the emulated kernels, bit by bit; with
 // stored_oracle the replayed rows are put to the oracle, too.

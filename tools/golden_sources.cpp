@@ -211,8 +211,7 @@ Golden capture_checkpoint(const CheckpointRequest& request) {
                     std::filesystem::path(request.inputs).filename().string(), request.profile);
     layer.input = read_input(request.inputs, sizes, layer.numerics, number);
     const LayerWeights weights = checkpoint->load_layer(sizes, number);
-    for (const ExpectedTensor& tensor : expected_tensors(sizes, is_full_index_layer(sizes, number)))
-      layer.weights_sha256.emplace_back(tensor.name, sha256_of(weights.*tensor.member));
+    layer.weights_sha256 = weight_digests(sizes, number, weights);
     if (const std::int64_t full = full_index_layer_of(sizes, number); full != number) {
       const LayerInput earlier = read_input(request.inputs, sizes, layer.numerics, full);
       LayerStages stages = run_layer(config, layer, checkpoint->load_layer(sizes, full), earlier);
@@ -283,6 +282,15 @@ Golden capture_recipe(const Recipe& recipe) {
   if (layer.input.shared_indices)
     layer.input.shared_indices = index_rows(layer.shared_indices, layer.input.hidden.rows);
   return make_layer_golden(layer, attention_layer(c.sizes, c.numerics, c.weights, layer.input));
+}
+
+std::vector<std::pair<std::string, std::string>> weight_digests(const ModelSizes& sizes,
+                                                                std::int64_t layer,
+                                                                const LayerWeights& weights) {
+  std::vector<std::pair<std::string, std::string>> digests;
+  for (const ExpectedTensor& tensor : expected_tensors(sizes, is_full_index_layer(sizes, layer)))
+    digests.emplace_back(tensor.name, sha256_of(weights.*tensor.member));
+  return digests;
 }
 
 LayerWeights weights_of(const LayerGolden& layer, const std::filesystem::path& checkpoint) {
