@@ -27,9 +27,8 @@ class Import : public ::testing::Test {
   Import() {
     input_.hidden = hash_hidden_states(kTokens, sizes_.hidden_size, 3);
     for (std::int64_t i = 0; i < kTokens; ++i) input_.positions.push_back(i);
-    const LayerStages stages =
-        attention_layer(sizes_, layer_numerics("hf", DType::bf16, sizes_),
-                        hash_layer_weights(sizes_, 0, 1), input_);
+    const LayerStages stages = attention_layer(sizes_, layer_numerics("hf", DType::bf16, sizes_),
+                                               hash_layer_weights(sizes_, 0, 1), input_);
     for (const StageView& view : views(stages))
       if (view.name != "topk_indices") {
         Matrix m(view.rows, view.cols);
@@ -67,7 +66,8 @@ class Import : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return mlacheck(arguments);
   }
-  void expect_refused(const Outcome& outcome, int code, const ::testing::Matcher<std::string>& said) {
+  void expect_refused(const Outcome& outcome, int code,
+                      const ::testing::Matcher<std::string>& said) {
     EXPECT_EQ(outcome.code, code) << outcome.out << outcome.err;
     EXPECT_THAT(code == 1 ? outcome.out : outcome.err, said);
     EXPECT_FALSE(std::filesystem::exists(golden()));
@@ -190,8 +190,9 @@ TEST_F(Import, WithAWrongSelectionFailsThere) {
   stages_.erase("attn_latent");
   stages_.erase("attn_output");
   stages_.erase("output");
-  expect_refused(import(), 1, AllOf(HasSubstr("topk_indices"), HasSubstr("the engine's own scores"),
-                                    HasSubstr("1 FAIL")));
+  expect_refused(
+      import(), 1,
+      AllOf(HasSubstr("topk_indices"), HasSubstr("the engine's own scores"), HasSubstr("1 FAIL")));
   stages_.erase("index_scores");
   expect_refused(import(), 1, AllOf(HasSubstr("members are not among ours"), HasSubstr("1 FAIL")));
 }
@@ -210,7 +211,8 @@ TEST_F(Import, WithoutItsOrderIsRefused) {
   EXPECT_EQ(import({"--rope-order", "interleaved"}).code, 0);
   std::filesystem::remove(golden());
   metadata_["rope_order"] = "interleaved";
-  expect_refused(import({"--rope-order", "deinterleaved"}), 3, HasSubstr("the file says interleaved"));
+  expect_refused(import({"--rope-order", "deinterleaved"}), 3,
+                 HasSubstr("the file says interleaved"));
   metadata_["rope_order"] = "sorted";
   expect_refused(import(), 3, HasSubstr("got 'sorted'"));
 }
@@ -242,7 +244,8 @@ TEST_F(Import, WithValuesThatCannotBeIsRefused) {
 
 TEST_F(Import, OfMoreTokensThanTopKNeedsTheIndices) {
   indices_.clear();
-  expect_refused(import(), 3, AllOf(HasSubstr("attn_latent"), HasSubstr("topk_indices are needed")));
+  expect_refused(import(), 3,
+                 AllOf(HasSubstr("attn_latent"), HasSubstr("topk_indices are needed")));
 }
 
 TEST_F(Import, OfHiddenStatesAloneOrNoneIsRefused) {

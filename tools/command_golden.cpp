@@ -59,7 +59,7 @@ int capture(const CaptureOptions& options) {
     golden = capture_recipe(parse_recipe(options.recipe));
   else if (!options.recording.empty())
     golden = capture_recording(options.recording, options.dtype);
-  else if (!options.model.path.empty())
+  else if (!options.model.path.empty() || !options.model.synthetic.empty())
     golden = capture_from_model(options.model, options.out, saved);
   else
     golden = capture_checkpoint(options.checkpoint);
@@ -103,6 +103,10 @@ void add_capture(CLI::App& golden, Action& action) {
                                     "A whole model, run on --tokens layer by layer: as "
                                     "--checkpoint. Killed, the same command goes "
                                     "on from what it keeps in <out>.capture");
+  auto* of_synthetic = from->add_option(
+      "--synthetic", options->model.synthetic,
+      "A whole model that is made up as it runs: glm5, glm52 or dsv32, with attention of the real "
+      "size, or each with :tiny");
   auto* of_recording = from->add_option(
       "--recording", options->recording,
       "A capture of tools/capture_transformers.py, kept beside the reference's answer");
@@ -115,10 +119,13 @@ void add_capture(CLI::App& golden, Action& action) {
       command->add_option("--numerics", checkpoint.numerics, "fp32 or bf16")
           ->check(CLI::IsMember({"fp32", "bf16"}))
           ->capture_default_str()};
-  command
-      ->add_option("--tokens", options->model.tokens,
-                   "File of token ids: between white space, or a JSON list")
-      ->needs(of_model);
+  const CLI::Option* tokens =
+      command->add_option("--tokens", options->model.tokens,
+                          "File of token ids: between white space, or a JSON list; without one a "
+                          "synthetic model gets 16");
+  command->add_option("--seed", options->model.seed, "Of the synthetic model")
+      ->needs(of_synthetic)
+      ->capture_default_str();
   command
       ->add_option("--inputs", checkpoint.inputs,
                    "safetensors file with hidden_states [S, hidden] (after input_layernorm), or "
@@ -133,11 +140,15 @@ void add_capture(CLI::App& golden, Action& action) {
   command->add_option("--out", options->out, "The golden file to write")->required();
   command->callback([=, &action] {
     for (const CLI::Option* option : of_layers)
-      if (option->count() != 0 && of_checkpoint->count() + of_model->count() == 0)
-        throw CLI::RequiresError(option->get_name(), "--checkpoint or --model");
+      if (option->count() != 0 &&
+          of_checkpoint->count() + of_model->count() + of_synthetic->count() == 0)
+        throw CLI::RequiresError(option->get_name(), "--checkpoint, --model or --synthetic");
+    if (tokens->count() != 0 && of_model->count() + of_synthetic->count() == 0)
+      throw CLI::RequiresError("--tokens", "--model or --synthetic");
     CheckpointRequest& request = options->checkpoint;
     request.layers = parse_layers(options->layers);
     options->model.layers = request.layers;
+    if (of_synthetic->count() != 0 && request.layers.empty()) options->model.layers = {0, 1, 2};
     options->model.profile = request.profile;
     options->model.numerics = request.numerics;
     if (of_model->count() != 0 && (request.layers.empty() || options->model.tokens.empty()))
@@ -334,6 +345,7 @@ void add_golden(CLI::App& app, Action& action) {
   golden->require_subcommand(1);
   add_capture(*golden, action);
   add_golden_import(*golden, action);
+  add_golden_synthesize(*golden, action);
   add_record(*golden, action);
   add_check(*golden, action);
   add_show(*golden, action);

@@ -12,6 +12,7 @@
 #include "fixtures/capture_compare_model.h"
 #include "fixtures/capture_file.h"
 #include "fixtures/checkpoint/hash_checkpoint.h"
+#include "fixtures/model/model_recording.h"
 #include "tools/commands.h"
 #include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
@@ -31,9 +32,20 @@ void require_capture(const std::filesystem::path& path) {
                     "a golden file, not a capture: `mlacheck golden check` reads it");
 }
 
+// A whole model: its forward, layer by layer.
+void judge_model(const std::filesystem::path& path, Report& report) {
+  compare_model_recording(path, [&](const StageComparison& stage) {
+    report.add({.name = fmt::format("{} {}", path.filename().string(), stage.stage),
+                .status = stage.status,
+                .detail = stage.detail,
+                .repro = "mlacheck oracle " + shell_word(path.string())});
+  });
+}
+
 void judge_capture(const std::filesystem::path& path, const std::vector<KernelLibrary>& libraries,
                    Report& report) {
   require_capture(path);
+  if (is_model_recording(path)) return judge_model(path, report);
   const CapturedModel model(path);
   const std::string file = path.filename().string();
   LayerWeights weights;
@@ -99,8 +111,10 @@ void add_oracle(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "oracle", "Compare the layer, stage by stage, with captures of another implementation");
   command
-      ->add_option("file", options->files,
-                   "Captures, as tools/capture_transformers.py records them")
+      ->add_option(
+          "file", options->files,
+          "Captures, as tools/capture_transformers.py records them, or recordings of whole "
+          "models, of tools/capture_transformers_model.py")
       ->required();
   add_kernel_options(*command, options->kernels);
   add_report_options(*command, options->report);

@@ -25,6 +25,7 @@ void add_run(CLI::App& app, Action& action);
 void add_fuzz(CLI::App& app, Action& action);
 void add_golden(CLI::App& app, Action& action);
 void add_golden_import(CLI::App& golden, Action& action);
+void add_golden_synthesize(CLI::App& golden, Action& action);
 void add_oracle(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_kernels(CLI::App& app, Action& action);

@@ -11,7 +11,7 @@
 #include "fixtures/checkpoint/checkpoint_error.h"
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "fixtures/checkpoint/model_config.h"
-#include "tools/golden_sources.h"
+#include "fixtures/weight_digest.h"
 
 namespace mlacheck {
 namespace {
@@ -61,8 +61,8 @@ Import import_layer(const ImportRequest& request) {
     throw std::invalid_argument(fmt::format("--layer {}: the model has layers 0 to {}",
                                             request.layer, sizes.num_hidden_layers - 1));
   layer.layer = request.layer;
-  layer.numerics = layer_numerics(
-      request.profile, request.numerics == "bf16" ? DType::bf16 : DType::f32, sizes);
+  layer.numerics =
+      layer_numerics(request.profile, request.numerics == "bf16" ? DType::bf16 : DType::f32, sizes);
 
   std::vector<ArrayFile> files;
   for (const std::filesystem::path& file : request.files) files.push_back(open_arrays(file));
@@ -75,12 +75,11 @@ Import import_layer(const ImportRequest& request) {
   take_index_weights(import.engine, layer.numerics);
   layer.input = std::move(import.input);
   layer.engine = std::move(import.engine);
-  layer.source = fmt::format("weights: {}; inputs and outputs/engine: {}; profile {}",
-                             weights_from, names_of(request.files), request.profile);
+  layer.source = fmt::format("weights: {}; inputs and outputs/engine: {}; profile {}", weights_from,
+                             names_of(request.files), request.profile);
 
-  const LayerWeights weights = checkpoint
-                                   ? checkpoint->load_layer(sizes, request.layer)
-                                   : hash_layer_weights(sizes, request.layer, request.seed);
+  const LayerWeights weights = checkpoint ? checkpoint->load_layer(sizes, request.layer)
+                                          : hash_layer_weights(sizes, request.layer, request.seed);
   if (checkpoint) layer.weights_sha256 = weight_digests(sizes, request.layer, weights);
   const std::int64_t queries = layer.input.hidden.rows - layer.input.first_query_row;
   if (!layer.engine->topk_indices.empty()) {

@@ -284,15 +284,6 @@ Golden capture_recipe(const Recipe& recipe) {
   return make_layer_golden(layer, attention_layer(c.sizes, c.numerics, c.weights, layer.input));
 }
 
-std::vector<std::pair<std::string, std::string>> weight_digests(const ModelSizes& sizes,
-                                                                std::int64_t layer,
-                                                                const LayerWeights& weights) {
-  std::vector<std::pair<std::string, std::string>> digests;
-  for (const ExpectedTensor& tensor : expected_tensors(sizes, is_full_index_layer(sizes, layer)))
-    digests.emplace_back(tensor.name, sha256_of(weights.*tensor.member));
-  return digests;
-}
-
 LayerWeights weights_of(const LayerGolden& layer, const std::filesystem::path& checkpoint) {
   if (layer.weights_seed) return hash_layer_weights(layer.sizes, layer.layer, *layer.weights_seed);
   if (checkpoint.empty())

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "fixtures/golden_file.h"
@@ -36,11 +35,6 @@ Golden capture_recording(const std::filesystem::path& capture, const std::string
 
 // A golden of a recipe: of an operator, or of a layer on the hash checkpoint.
 Golden capture_recipe(const Recipe& recipe);
-
-// SHA-256 of each of a layer's tensors, by name.
-std::vector<std::pair<std::string, std::string>> weight_digests(const ModelSizes& sizes,
-                                                                std::int64_t layer,
-                                                                const LayerWeights& weights);
 
 // The weights that a layer's golden was made with: the hash checkpoint's, or those of
 // `checkpoint`, whose tensors must have the golden's hashes. Throws std::invalid_argument when the

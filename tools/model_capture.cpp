@@ -12,6 +12,7 @@
 
 #include "fixtures/checkpoint/checkpoint_error.h"
 #include "fixtures/model/capture_model.h"
+#include "fixtures/model/synthetic_model.h"
 #include "fixtures/sha256.h"
 #include "tools/stopwatch.h"
 
@@ -100,16 +101,28 @@ class ProgressLine {
 
 Golden capture_from_model(const ModelRequest& request, const std::filesystem::path& out,
                           std::optional<SavedForward>& saved) {
-  const std::unique_ptr<ModelSource> source = open_model(request.path);
+  std::unique_ptr<ModelSource> source;
   ModelCapture capture;
-  capture.tokens = read_tokens(request.tokens);
+  std::string model, tokens = "synthetic";
+  if (request.synthetic.empty()) {
+    source = open_model(request.path);
+    model = std::filesystem::weakly_canonical(request.path).filename().string();
+  } else {
+    const SyntheticModel synthetic = synthetic_model(request.synthetic, request.seed);
+    source = open_synthetic(synthetic);
+    model = fmt::format("synthetic {}, seed {}", request.synthetic, request.seed);
+    capture.tokens = synthetic_tokens(synthetic);
+  }
+  if (!request.tokens.empty()) {
+    capture.tokens = read_tokens(request.tokens);
+    tokens = fmt::format("{}, sha256 {}", request.tokens.filename().string(),
+                         sha256_file_hex(request.tokens));
+  }
   capture.layers = request.layers;
   const DType activations = request.numerics == "bf16" ? DType::bf16 : DType::f32;
   capture.numerics = layer_numerics(request.profile, activations, source->sizes());
-  capture.source = fmt::format("model {}, {} tokens of {}, sha256 {}, profile {}",
-                               std::filesystem::weakly_canonical(request.path).filename().string(),
-                               capture.tokens.size(), request.tokens.filename().string(),
-                               sha256_file_hex(request.tokens), request.profile);
+  capture.source = fmt::format("model {}, {} tokens: {}, profile {}", model, capture.tokens.size(),
+                               tokens, request.profile);
   require_capture(*source, capture);
   saved.emplace(out.string() + ".capture", capture_key(*source, capture));
   ProgressLine line(capture.tokens.size());

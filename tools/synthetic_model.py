@@ -62,7 +62,7 @@ def build(name, seed, dtype, topk=None, config_keys=None):
     config = getattr(configuration, model["prefix"] + "Config")(
         **sizes, **decoder, num_key_value_heads=sizes["num_attention_heads"], rope_parameters=dict(model["rope"]),
         pad_token_id=None, **(config_keys or {}))
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     with torch.device("meta"):
         body = getattr(modeling, model["prefix"] + "Model")(config).eval()
     kept = tuple(getattr(body, "_keep_in_fp32_modules", None) or ()) + tuple(
