@@ -42,7 +42,7 @@ class Import : public ::testing::Test {
     metadata_["rope_order"] = "interleaved";
   }
 
-  // f32, every fourth stage but the rotated ones with heads as an extent of their own.
+  // f32; q with heads as an extent of their own.
   std::string recording() {
     std::vector<SafetensorsTensor> tensors;
     for (const auto& [name, m] : stages_) {
