@@ -137,7 +137,7 @@ TEST_F(Model, RefusesWhatItCannotRun) {
   expect_refused(arguments, "--model: needs --layers and --tokens");
   expect_refused({"golden", "capture", "--recipe", "mlacheck1 op=top_k", "--layers", "0", "--out",
                   folder_ / "golden.h5"},
-                 "--checkpoint or --model");
+                 "--checkpoint, --model or --synthetic");
 }
 
 TEST_F(Model, RefusesToGoOnWithOtherInputs) {
@@ -146,6 +146,39 @@ TEST_F(Model, RefusesToGoOnWithOtherInputs) {
   std::filesystem::create_directories(folder_ / "golden.h5.capture");
   folder_.write("golden.h5.capture/key", "mlacheck capture 1\nfile: another\n");
   expect_refused(capture_arguments(), "was begun with other inputs");
+}
+
+// ---- Without a model at hand ----
+
+TEST_F(Model, OfMakeIsCapturedAndCheckedWithNothingElse) {
+  ASSERT_EQ(
+      mlacheck({"golden", "capture", "--synthetic", "glm5:tiny", "--out", folder_ / "golden.h5"})
+          .code,
+      0);
+  const Outcome checked = mlacheck({"golden", "check", folder_ / "golden.h5"});
+  EXPECT_EQ(checked.code, 0) << checked.out << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("layer 2 bits"));
+  std::filesystem::remove(folder_ / "golden.h5");
+  expect_refused({"golden", "capture", "--synthetic", "glm6", "--out", folder_ / "x.h5"}, "glm6");
+}
+
+TEST_F(Model, OfMakeIsWrittenAsFilesThatAreCaptured) {
+  for (const char* format : {"bf16", "fp8", "gguf"}) {
+    const std::string folder = folder_ / format;
+    ASSERT_EQ(
+        mlacheck({"golden", "synthesize", "glm52:tiny", "--format", format, "--out", folder}).code,
+        0);
+    const std::string model =
+        std::string(format) == "gguf" ? folder + "/model-00002-of-00003.gguf" : folder;
+    const Outcome outcome =
+        mlacheck({"golden", "capture", "--model", model, "--tokens", folder_ / "tokens", "--layers",
+                  "2", "--out", folder_ / "golden.h5"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(mlacheck({"golden", "check", folder_ / "golden.h5", "--checkpoint", model}).code, 0);
+  }
+  std::filesystem::remove(folder_ / "golden.h5");
+  expect_refused({"golden", "synthesize", "dsv32:tiny", "--format", "gguf", "--out", folder_ / "d"},
+                 "dsv32:tiny");
 }
 
 }  // namespace

@@ -22,18 +22,20 @@ void add_golden_synthesize(CLI::App& golden, Action& action) {
   CLI::App* command = golden.add_subcommand(
       "synthesize", "Write a small whole model as files, for `golden capture --model` and others");
   command
-      ->add_option("model", options->model,
-                   "glm5, glm52 or dsv32, with attention of the real size (some 1.5 GB in bf16), or "
-                   "each with :tiny")
+      ->add_option(
+          "model", options->model,
+          "glm5, glm52 or dsv32, with attention of the real size (some 1.5 GB in bf16), or "
+          "each with :tiny")
       ->required();
   command->add_option("--seed", options->seed, "Of its weights")->capture_default_str();
   command
-      ->add_option("--format", options->format,
-                   "bf16 or fp8: safetensors; gguf: Q8_0 and F32, experts and dense MLPs in K-quants")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, SyntheticFormat>{
-          {"bf16", SyntheticFormat::bf16},
-          {"fp8", SyntheticFormat::fp8},
-          {"gguf", SyntheticFormat::gguf}}))
+      ->add_option(
+          "--format", options->format,
+          "bf16 or fp8: safetensors; gguf: Q8_0 and F32, experts and dense MLPs in K-quants")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, SyntheticFormat>{{"bf16", SyntheticFormat::bf16},
+                                                 {"fp8", SyntheticFormat::fp8},
+                                                 {"gguf", SyntheticFormat::gguf}}))
       ->default_str("bf16");
   command->add_option("--out", options->out, "The folder to write into")->required();
   command->callback([options, &action] {
