@@ -23,6 +23,21 @@ TEST(Scan, SumsToEachLane) {
   }
 }
 
+TEST(Scan, FindsTheLargestOfAWarp) {
+  const auto out = out_of(
+      [](Arguments a) {
+        const unsigned t = thread_index();
+        store(a.out + t, static_cast<float>(maximum_of_lanes(t * 13 % 64)));
+      },
+      shape_of(64));
+  for (unsigned warp = 0; warp < 2; ++warp) {
+    unsigned largest = 0;
+    for (unsigned t = 32 * warp; t < 32 * warp + 32; ++t) largest = std::max(largest, t * 13 % 64);
+    for (unsigned t = 32 * warp; t < 32 * warp + 32; ++t)
+      EXPECT_EQ(out[t], static_cast<float>(largest));
+  }
+}
+
 TEST(Scan, IsACollective) {
   expect_report(
       ReportKind::divergence,

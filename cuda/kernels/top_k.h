@@ -30,27 +30,30 @@ top_k_rows(const TopKArguments arguments) {
   TopK::Shared& shared = device::shared_memory<TopK::Shared>();
   TopK::Scratch& s = shared.scratch;
   const std::uint32_t number = device::block_index();
-  std::int32_t* selected = a.selected + std::int64_t{number} * a.k;
   clear(s);
   device::wait_for_previous_kernel();
   device::let_next_kernel_start();
   const TopKRow row(a, number);
-  if (row.length <= a.k) return write_all(row, a.k, selected);
+  if (row.length <= a.k) return write_all(a, row);
   device::sync_block();
   const SharedList list{shared};
-  const TopKTile tile = row.load_tile(0, row.vectors);  // on its way meanwhile
-  const Rank guess = guess_threshold<Rules>(s, row, a.k);
+  const TopKSample<Rules> sample(row, a.k);
+  const TopKTile tile = row.load_tile(0, row.vectors);  // behind it, not before
+  const Rank guess = guess_threshold<Rules>(s, row, sample);
   const std::uint32_t candidates = collect<Rules>(s, row, tile, 0, row.vectors, guess, list);
+  list.end(candidates);
   device::sync_block();
-  if (is_wrong(a, candidates)) return select_exactly<Rules>(a, shared, row, selected);
-  select_candidates<Rules>(a, s, row, list.held<Rules>(candidates), candidates, selected);
+  if (is_wrong(a, candidates)) return select_exactly<Rules>(a, shared, TopKRow(a, number));
+  const TopKRow again(a, number);  // not kept meanwhile: there are no registers for it
+  select_candidates<Rules>(a, s, again, list.held<Rules>(candidates), candidates);
 }
 
 template <class Rules>
 MLACHECK_KERNEL(TopK::kThreads, 1)
 top_k_slices(const TopKArguments arguments) {
   const TopKArguments& a = arguments;
-  TopK::Scratch& s = device::shared_memory<TopK::Scratch>();
+  TopK::Shared& shared = device::shared_memory<TopK::Shared>();
+  TopK::Scratch& s = shared.scratch;
   const std::uint32_t number = device::block_index(), slice = device::block_index_y();
   clear(s);
   device::wait_for_previous_kernel();
@@ -63,45 +66,50 @@ top_k_slices(const TopKArguments arguments) {
   const std::uint32_t end = begin + vectors < row.vectors ? begin + vectors : row.vectors;
   const std::int64_t list = std::int64_t{number} * a.slices.divisor() + slice;
   Candidate* candidates = a.candidates + list * TopK::kCapacity;
-  const TopKTile tile = row.load_tile(begin, end);  // on its way meanwhile
-  const Rank guess = guess_threshold<Rules>(s, row, a.k);
-  const std::uint32_t collected = collect<Rules>(
-      s, row, tile, begin, end, guess, [&](std::uint32_t i, float score, std::uint32_t place) {
-        device::store(candidates + i, {std::bit_cast<std::uint32_t>(score), place});
-      });
+  const TopKSample<Rules> sample(row, a.k);
+  const TopKTile tile = row.load_tile(begin, end);  // behind it, not before
+  const Rank guess = guess_threshold<Rules>(s, row, sample);
+  const SharedList own{shared};
+  const std::uint32_t collected = collect<Rules>(s, row, tile, begin, end, guess, own);
+  device::sync_block();
   if (device::thread_index() == 0) device::store(a.collected + list, collected);
+  if (collected > TopK::kCapacity) return;  // nobody will look at them
+  MLACHECK_ROLLED
+  for (std::uint32_t i = device::thread_index(); i < collected; i += TopK::kThreads)
+    device::store(candidates + i, own.candidate(i));
 }
 
-// The thread's part of the candidates, in the order of the slices.
-template <class Rules>
-MLACHECK_DEVICE_FN HeldRanks held_of_lists(TopK::Scratch& s, const Candidate* lists,
-                                           std::uint32_t candidates) {
-  HeldRanks held;
-  const std::uint32_t first = device::thread_index() * TopK::kPerThread;
-  if (first >= candidates) return held;
-  std::uint32_t slice = 0;  // the first that ends past it
+// Brings the slices' lists together: each warp one of them, and all together what is left of a long
+// one. The lanes have the slices' counts, and what these are up to each.
+MLACHECK_DEVICE_FN void join(const SharedList& list, const Candidate* lists, std::uint32_t count,
+                             std::uint32_t end) {
+  constexpr unsigned kOfLane = 8, kOfWarp = kOfLane * device::kWarpSize;
+  const auto keep = [&](std::uint32_t number, const Candidate& candidate) {
+    list(number, std::bit_cast<float>(candidate.word[0]), candidate.word[1]);
+  };
+  const unsigned slice = device::warp_index();
+  const std::uint32_t own = device::shuffle(count, slice),
+                      begin = device::shuffle(end, slice) - own;
+  Candidate candidates[kOfLane] = {};
   MLACHECK_UNROLL
-  for (std::uint32_t step = TopK::kMostSlices / 2; step > 0; step /= 2)
-    if (device::load(device::shared(s.ends[slice + step - 1])) <= first) slice += step;
-  std::uint32_t begin = slice == 0 ? 0 : device::load(device::shared(s.ends[slice - 1]));
-  std::uint32_t end = device::load(device::shared(s.ends[slice]));
-  Candidate candidate[TopK::kPerThread] = {};
-  MLACHECK_UNROLL
-  for (unsigned j = 0; j < TopK::kPerThread; ++j) {
-    const std::uint32_t i = first + j;
-    if (i >= candidates) continue;
-    while (i >= end) {
-      begin = end;
-      end = device::load(device::shared(s.ends[++slice]));
-    }
-    candidate[j] = device::load(lists + slice * TopK::kCapacity + (i - begin));
+  for (unsigned j = 0; j < kOfLane; ++j) {
+    const std::uint32_t i = device::lane_index() + j * device::kWarpSize;
+    if (i < own) candidates[j] = device::load(lists + slice * TopK::kCapacity + i);
   }
   MLACHECK_UNROLL
-  for (unsigned j = 0; j < TopK::kPerThread; ++j)
-    if (first + j < candidates)
-      held.rank[j] =
-          rank_of<Rules>(std::bit_cast<float>(candidate[j].word[0]), candidate[j].word[1]);
-  return held;
+  for (unsigned j = 0; j < kOfLane; ++j) {
+    const std::uint32_t i = device::lane_index() + j * device::kWarpSize;
+    if (i < own) keep(begin + i, candidates[j]);
+  }
+  MLACHECK_ROLLED
+  for (unsigned rest = device::ballot(count > kOfWarp); rest != 0; rest &= rest - 1) {
+    const auto longer = static_cast<unsigned>(device::lowest_one(rest));
+    const std::uint32_t all = device::shuffle(count, longer);
+    const std::uint32_t from = device::shuffle(end, longer) - all;
+    MLACHECK_ROLLED
+    for (std::uint32_t i = kOfWarp + device::thread_index(); i < all; i += TopK::kThreads)
+      keep(from + i, device::load(lists + longer * TopK::kCapacity + i));
+  }
 }
 
 template <class Rules>
@@ -112,23 +120,25 @@ top_k_merge(const TopKArguments arguments) {
   TopK::Scratch& s = shared.scratch;
   const std::uint32_t number = device::block_index(), slices = a.slices.divisor();
   const unsigned lane = device::lane_index();
-  std::int32_t* selected = a.selected + std::int64_t{number} * a.k;
   clear(s);
   device::wait_for_previous_kernel();
   device::let_next_kernel_start();
   const TopKRow row(a, number);
-  if (row.length <= a.k) return write_all(row, a.k, selected);
+  if (row.length <= a.k) return write_all(a, row);
 
   const std::int64_t lists = std::int64_t{number} * slices;
-  const std::uint32_t end =
-      device::sum_to_lane(lane < slices ? device::load(a.collected + lists + lane) : 0);
+  const std::uint32_t count = lane < slices ? device::load(a.collected + lists + lane) : 0;
+  const std::uint32_t end = device::sum_to_lane(count);
   const std::uint32_t candidates = device::shuffle(end, device::kWarpSize - 1);
-  if (device::warp_index() == 0) device::store(device::shared(s.ends[lane]), end);
+  const SharedList list{shared};
+  const bool wrong = is_wrong(a, candidates);
+  if (!wrong) {
+    join(list, a.candidates + lists * TopK::kCapacity, count, end);
+    list.end(candidates);
+  }
   device::sync_block();
-  if (is_wrong(a, candidates)) return select_exactly<Rules>(a, shared, row, selected);
-  const HeldRanks held =
-      held_of_lists<Rules>(s, a.candidates + lists * TopK::kCapacity, candidates);
-  select_candidates<Rules>(a, s, row, held, candidates, selected);
+  if (wrong) return select_exactly<Rules>(a, shared, row);
+  select_candidates<Rules>(a, s, row, list.held<Rules>(candidates), candidates);
 }
 
 }  // namespace mlacheck::kernels

@@ -20,25 +20,22 @@ struct TopK {
   static constexpr int kDigitBits = 11;
   static constexpr std::uint32_t kBins = 1u << kDigitBits;
   static_assert(kWarps == kMostSlices && kWarps == device::kWarpSize);
-  static_assert(kBins % kThreads == 0 && kPerThread % 4 == 0);
+  static_assert(kBins % kThreads == 0 && kPerThread == 8);
 
   struct Scratch {
     std::uint32_t bins[kBins];               // all 0 between their uses
     std::uint32_t totals[2][kWarps];         // of warps; two, to be used in turn
     std::uint32_t digit, remaining, in_bin;  // what find_bin found
     std::uint32_t largest, largest_inverse;  // of the candidates' keys, and of ~key
-    std::uint32_t ends[kMostSlices];         // of the slices' candidates, among all
+    std::uint32_t few;                       // ranks in `ranks`
+    device::Words2 ranks[device::kWarpSize];
   };
-  // Candidates by ascending place. A thread takes kPerThread of them together, so these are kept
-  // apart, lest all threads meet in one bank: number i is at home(i).
+  // Candidates by ascending place.
   struct Shared {
     Scratch scratch;
-    float score[kCapacity];
-    std::uint32_t place[kCapacity];
+    alignas(16) float score[kCapacity];
+    alignas(16) std::uint32_t place[kCapacity];
   };
-  static MLACHECK_DEVICE_FN std::uint32_t home(std::uint32_t i) {
-    return i % kPerThread * kThreads + i / kPerThread;
-  }
   static_assert(sizeof(Shared) <= device::kSharedMemoryLimit);
 };
 

@@ -9,20 +9,37 @@ struct SharedList {
   TopK::Shared& shared;
 
   MLACHECK_DEVICE_FN void operator()(std::uint32_t number, float score, std::uint32_t place) const {
-    device::store(device::shared(shared.score[TopK::home(number)]), score);
-    device::store(device::shared(shared.place[TopK::home(number)]), place);
+    device::store(device::shared(shared.score[number]), score);
+    device::store(device::shared(shared.place[number]), place);
   }
-  // The thread's part.
+  MLACHECK_DEVICE_FN Candidate candidate(std::uint32_t number) const {
+    return {device::load(device::shared(shared.score[number]).as<std::uint32_t>()),
+            device::load(device::shared(shared.place[number]))};
+  }
+  // Once it is known how many there are: what is read together is written. The block must meet
+  // before they are held.
+  MLACHECK_DEVICE_FN void end(std::uint32_t candidates) const {
+    const std::uint32_t number = candidates + device::thread_index();
+    if (device::thread_index() < HeldRanks::kHalf && number < TopK::kCapacity)
+      (*this)(number, 0, 0);
+  }
+  // The thread's part: as many together as there must be.
   template <class Rules>
   MLACHECK_DEVICE_FN HeldRanks held(std::uint32_t candidates) const {
+    static_assert(HeldRanks::kHalf == 4);  // of a vector
     HeldRanks held;
+    held.both = candidates > TopK::kCapacity / 2;
+    const std::uint32_t first = device::thread_index() * HeldRanks::kHalf * (held.both ? 2 : 1);
     MLACHECK_UNROLL
-    for (unsigned j = 0; j < TopK::kPerThread; ++j) {
-      const std::uint32_t number = device::thread_index() * TopK::kPerThread + j;
-      if (number < candidates)
-        held.rank[j] =
-            rank_of<Rules>(device::load(device::shared(shared.score[TopK::home(number)])),
-                           device::load(device::shared(shared.place[TopK::home(number)])));
+    for (unsigned half = 0; half < 2; ++half) {
+      const std::uint32_t number = first + half * HeldRanks::kHalf;
+      if (number >= candidates || (half == 1 && !held.both)) continue;
+      const auto score = device::load(device::shared(shared.score[number]).as<device::Floats4>());
+      const auto place = device::load(device::shared(shared.place[number]).as<device::Words4>());
+      MLACHECK_UNROLL
+      for (unsigned i = 0; i < HeldRanks::kHalf; ++i)
+        if (number + i < candidates)
+          held.rank[half][i] = rank_of<Rules>(score.value[i], place.word[i]);
     }
     return held;
   }
@@ -36,12 +53,44 @@ MLACHECK_DEVICE_FN void clear(TopK::Scratch& s) {
   if (device::thread_index() != 0) return;
   device::store(device::shared(s.largest), 0);
   device::store(device::shared(s.largest_inverse), 0);
+  device::store(device::shared(s.few), 0);
+}
+
+// Of the block's row.
+MLACHECK_DEVICE_FN std::int32_t* selected_of_row(const TopKArguments& a) {
+  return a.selected + std::int64_t{device::block_index()} * a.k;
 }
 
 // A row that has no more scores than are asked for.
-MLACHECK_DEVICE_FN void write_all(const TopKRow& row, std::uint32_t k, std::int32_t* selected) {
-  for (std::uint32_t i = device::thread_index(); i < k; i += TopK::kThreads)
-    device::store(selected + i, i < row.length ? row.first + static_cast<std::int32_t>(i) : -1);
+MLACHECK_DEVICE_FN void write_all(const TopKArguments& a, const TopKRow& row) {
+  for (std::uint32_t i = device::thread_index(); i < a.k; i += TopK::kThreads)
+    device::store(selected_of_row(a) + i,
+                  i < row.length ? row.first + static_cast<std::int32_t>(i) : -1);
+}
+
+// The m-th largest of the few ranks in a bin; the block meets once.
+MLACHECK_DEVICE_FN Rank among_few(TopK::Scratch& s, const HeldRanks& held, const Digits& digits,
+                                  const FoundBin& bin) {
+  held([&](Rank rank, bool counts) {
+    if (!counts | (digits.of(key_of(rank)) != bin.value)) return;
+    const std::uint32_t i = device::atomic_add(device::shared(s.few), 1);
+    device::store(device::shared(s.ranks[i]), {static_cast<std::uint32_t>(rank), key_of(rank)});
+  });
+  device::sync_block();
+  const unsigned lane = device::lane_index();
+  device::Words2 own = {};
+  if (lane < bin.in_bin) own = device::load(device::shared(s.ranks[lane]));
+  const Rank rank = Rank{own.word[1]} << 32 | own.word[0];
+  std::uint32_t above = 0;
+  MLACHECK_ROLLED
+  for (unsigned i = 0; i < bin.in_bin; ++i) {
+    const Rank other =
+        Rank{device::shuffle(own.word[1], i)} << 32 | device::shuffle(own.word[0], i);
+    above += other > rank ? 1 : 0;
+  }
+  const auto found = static_cast<unsigned>(
+      device::lowest_one(device::ballot(lane < bin.in_bin && above == bin.remaining - 1)));
+  return Rank{device::shuffle(own.word[1], found)} << 32 | device::shuffle(own.word[0], found);
 }
 
 // The k-th largest of the candidates that threads hold.
@@ -55,37 +104,36 @@ MLACHECK_DEVICE_FN Rank last_selected(TopK::Scratch& s, const HeldRanks& held, s
     largest = largest > key ? largest : key;
     largest_inverse = largest_inverse > inverse ? largest_inverse : inverse;
   });
-  MLACHECK_UNROLL
-  for (unsigned distance = 1; distance < device::kWarpSize; distance *= 2) {
-    const std::uint32_t other = device::shuffle_xor(largest, distance);
-    const std::uint32_t inverse = device::shuffle_xor(largest_inverse, distance);
-    largest = largest > other ? largest : other;
-    largest_inverse = largest_inverse > inverse ? largest_inverse : inverse;
-  }
+  largest = device::maximum_of_lanes(largest);
+  largest_inverse = device::maximum_of_lanes(largest_inverse);
   if (device::lane_index() == 0) {
     device::atomic_maximum(device::shared(s.largest), largest);
     device::atomic_maximum(device::shared(s.largest_inverse), largest_inverse);
   }
   device::sync_block();
   const std::uint32_t least = ~device::load(device::shared(s.largest_inverse));
-  const std::uint32_t range = device::load(device::shared(s.largest)) - least;
-  return find_threshold<Rules>(s, held, least, device::bit_width(range), k, 0, length);
+  const int bits = device::bit_width(device::load(device::shared(s.largest)) - least);
+  const Digits digits(least, bits);
+  const FoundBin bin = find_digit<Rules>(
+      s, [&](auto visit) { held([&](Rank rank, bool counts) { visit(key_of(rank), counts); }); },
+      digits, k);
+  if (bin.in_bin <= device::kWarpSize) return among_few(s, held, digits, bin);
+  return find_threshold<Rules>(s, held, least, bits, k, 0, length);
 }
 
 // Selects from the candidates that threads hold, in order.
 template <class Rules>
 MLACHECK_DEVICE_FN void select_candidates(const TopKArguments& a, TopK::Scratch& s,
                                           const TopKRow& row, const HeldRanks& held,
-                                          std::uint32_t candidates, std::int32_t* selected) {
+                                          std::uint32_t candidates) {
   const Rank least = candidates == a.k ? 0 : last_selected<Rules>(s, held, a.k, row.length);
   std::uint32_t own = 0;
   held([&](Rank rank, bool counts) { own += counts & (rank >= least) ? 1 : 0; });
-  std::uint32_t position = sum_before_thread<Rules>(s, own);
+  std::int32_t* to = selected_of_row(a) + sum_before_thread<Rules>(s, own);
   held([&](Rank rank, bool counts) {
     if (!counts | (rank < least)) return;
-    device::store(selected + position,
-                  row.first + static_cast<std::int32_t>(place_of<Rules>(rank)));
-    ++position;
+    device::store(to, row.first + static_cast<std::int32_t>(place_of<Rules>(rank)));
+    ++to;
   });
 }
 
@@ -97,15 +145,16 @@ MLACHECK_DEVICE_FN bool is_wrong(const TopKArguments& a, std::uint32_t candidate
 // Then: the exact threshold by the whole row, and the candidates from there on.
 template <class Rules>
 MLACHECK_DEVICE_FN void select_exactly(const TopKArguments& a, TopK::Shared& shared,
-                                       const TopKRow& row, std::int32_t* selected) {
+                                       const TopKRow& row) {
   TopK::Scratch& s = shared.scratch;
   const Rank threshold =
       find_threshold<Rules>(s, RanksOfRow<Rules>{row}, 0, 32, a.k, 0, row.length);
   const SharedList list{shared};
   const std::uint32_t candidates =
       collect<Rules>(s, row, row.load_tile(0, row.vectors), 0, row.vectors, threshold, list);
+  list.end(candidates);
   device::sync_block();
-  select_candidates<Rules>(a, s, row, list.held<Rules>(candidates), candidates, selected);
+  select_candidates<Rules>(a, s, row, list.held<Rules>(candidates), candidates);
 }
 
 }  // namespace mlacheck::kernels

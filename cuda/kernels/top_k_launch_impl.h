@@ -18,7 +18,6 @@ void launch_top_k(device::Stream& stream, const TopKPlan& plan, const TopKArgume
   }
   device::LaunchShape slices = shape;
   slices.blocks_y = plan.slices;
-  slices.shared_bytes = sizeof(TopK::Scratch);
   device::launch(stream, top_k_slices<Rules>, slices, arguments, "top_k_slices");
   device::launch(stream, top_k_merge<Rules>, shape, arguments, "top_k_merge");
 }

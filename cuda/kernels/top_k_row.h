@@ -11,11 +11,12 @@ struct TopKTile {
   static constexpr unsigned kOfBlock = kVectors * TopK::kThreads;
 
   device::Floats4 x[kVectors];
-  std::uint32_t first;  // the number of x[0]
-  unsigned valid;       // bit 4 u + i: score i of x[u] stands in the range
 
-  MLACHECK_DEVICE_FN std::uint32_t number(unsigned u) const {
-    return first + u * device::kWarpSize;
+  // Of x[u], in the tile from a vector on.
+  static MLACHECK_DEVICE_FN std::uint32_t number(std::uint32_t from, unsigned u) {
+    const unsigned thread = device::thread_index();
+    return from + (thread / device::kWarpSize * kVectors + u) * device::kWarpSize +
+           thread % device::kWarpSize;
   }
 };
 
@@ -42,6 +43,9 @@ struct TopKRow {
 
   // Of a vector's first score; wraps around where that stands before the range.
   MLACHECK_DEVICE_FN std::uint32_t place(std::uint32_t vector) const { return 4 * vector - before; }
+  // Vectors of which all scores stand in the range: from the one to below the other.
+  MLACHECK_DEVICE_FN std::uint32_t whole_begin() const { return before != 0 ? 1 : 0; }
+  MLACHECK_DEVICE_FN std::uint32_t whole_end() const { return (before + length) / 4; }
   MLACHECK_DEVICE_FN device::Floats4 load(std::uint32_t vector) const {
     return device::load_constant(reinterpret_cast<const device::Floats4*>(origin) + vector);
   }
@@ -51,8 +55,15 @@ struct TopKRow {
 
   // Of vectors [from, from + kOfBlock) below `end`; none where there are none.
   MLACHECK_DEVICE_FN TopKTile load_tile(std::uint32_t from, std::uint32_t end) const;
+  // Of these, bit 4 u + i: score i of x[u] stands in the range.
+  MLACHECK_DEVICE_FN unsigned valid(std::uint32_t from, std::uint32_t end) const;
 
  private:
+  // Whether all scores of the tile stand in the range.
+  MLACHECK_DEVICE_FN bool is_whole(std::uint32_t from, std::uint32_t end) const {
+    const std::uint32_t past = from + TopKTile::kOfBlock;
+    return from >= whole_begin() && past <= end && past <= whole_end();
+  }
   static MLACHECK_DEVICE_FN std::int32_t load_bound(const std::int32_t* bounds, std::uint32_t row) {
     return device::load(bounds + row);  // not before the wait for the previous kernel
   }
@@ -63,39 +74,43 @@ struct TopKRow {
 };
 
 MLACHECK_DEVICE_FN TopKTile TopKRow::load_tile(std::uint32_t from, std::uint32_t end) const {
-  const std::uint32_t last = vectors - 1;
   TopKTile tile;
-  const unsigned thread = device::thread_index();
-  tile.first = from + thread / device::kWarpSize * TopKTile::kVectors * device::kWarpSize +
-               thread % device::kWarpSize;
-  if (from > 0 && from + TopKTile::kOfBlock <= (end < last ? end : last)) {
-    tile.valid = ~0u >> (32 - 4 * TopKTile::kVectors);
+  if (is_whole(from, end)) {
     MLACHECK_UNROLL
-    for (unsigned u = 0; u < TopKTile::kVectors; ++u) tile.x[u] = load(tile.number(u));
+    for (unsigned u = 0; u < TopKTile::kVectors; ++u) tile.x[u] = load(TopKTile::number(from, u));
     return tile;
   }
-  tile.valid = 0;
+  const std::uint32_t from_whole = whole_begin(), past_whole = whole_end();
   MLACHECK_UNROLL
   for (unsigned u = 0; u < TopKTile::kVectors; ++u) {
-    const std::uint32_t number = tile.number(u);
+    const std::uint32_t number = TopKTile::number(from, u);
     tile.x[u] = {};
-    if (number == 0 || number >= last || number >= end) continue;
-    tile.x[u] = load(number);
-    tile.valid |= 15u << 4 * u;
+    if (number >= from_whole && number < past_whole && number < end) tile.x[u] = load(number);
   }
+  if (from_whole == 0 && past_whole == vectors) return tile;
   // The row's first vector and its last, of which some scores may stand outside.
   MLACHECK_UNROLL
   for (unsigned u = 0; u < TopKTile::kVectors; ++u) {
-    const std::uint32_t number = tile.number(u);
-    if ((number != 0 && number != last) || number >= end) continue;
+    const std::uint32_t number = TopKTile::number(from, u);
+    if ((number >= from_whole && number < past_whole) || number >= end) continue;
     MLACHECK_UNROLL
-    for (unsigned i = 0; i < 4; ++i) {
-      if (place(number) + i >= length) continue;
-      tile.x[u].value[i] = load_one(place(number) + i);
-      tile.valid |= 1u << (4 * u + i);
-    }
+    for (unsigned i = 0; i < 4; ++i)
+      if (place(number) + i < length) tile.x[u].value[i] = load_one(place(number) + i);
   }
   return tile;
+}
+
+MLACHECK_DEVICE_FN unsigned TopKRow::valid(std::uint32_t from, std::uint32_t end) const {
+  if (is_whole(from, end)) return ~0u >> (32 - 4 * TopKTile::kVectors);
+  unsigned bits = 0;
+  MLACHECK_UNROLL
+  for (unsigned u = 0; u < TopKTile::kVectors; ++u) {
+    const std::uint32_t number = TopKTile::number(from, u);
+    MLACHECK_UNROLL
+    for (unsigned i = 0; i < 4; ++i)
+      if (number < end && place(number) + i < length) bits |= 1u << (4 * u + i);
+  }
+  return bits;
 }
 
 }  // namespace mlacheck::kernels

@@ -68,29 +68,48 @@ MLACHECK_DEVICE_FN FoundBin find_bin(TopK::Scratch& s, std::uint32_t m) {
           device::load(device::shared(s.in_bin))};
 }
 
-// The least of a bin that holds the m-th largest value, and what is in that bin: one value, or
-// several of which at most `slack` are too many. Radix selection: each round counts the values of a
-// window by their next digit, and the digit's bin is the next window.
+// A window of values by their leading digit: of kDigitBits, or of all bits where it has no more.
+struct Digits {
+  std::uint32_t low;
+  int shift;
+  std::uint32_t count;
+
+  MLACHECK_DEVICE_FN Digits(std::uint32_t least, int bits)
+      : low(least),
+        shift(bits > TopK::kDigitBits ? bits - TopK::kDigitBits : 0),
+        count(1u << (bits - shift)) {}
+  MLACHECK_DEVICE_FN std::uint32_t of(std::uint32_t value) const { return (value - low) >> shift; }
+};
+
+// Counts values by their digit and finds the bin of the m-th largest.
 //
 // each_value(visit) calls visit(value, counts) for all values that count, of which at least m lie in
-// [low, low + 2^bits) and none elsewhere, and perhaps for others.
+// the window and none elsewhere, and perhaps for others.
+template <class Rules, class EachValue>
+MLACHECK_DEVICE_FN FoundBin find_digit(TopK::Scratch& s, EachValue each_value, const Digits& digits,
+                                       std::uint32_t m) {
+  each_value([&](std::uint32_t value, bool counts) {
+    const std::uint32_t digit = digits.of(value);
+    if (counts & (digit < digits.count)) device::atomic_add(device::shared(s.bins[digit]), 1);
+  });
+  device::sync_block();
+  return find_bin<Rules>(s, m);
+}
+
+// The least of a bin that holds the m-th largest value, and what is in that bin: one value, or
+// several of which at most `slack` are too many. Radix selection: each round counts the values of a
+// window, [low, low + 2^bits) at first, by their next digit, and the digit's bin is the next window.
 template <class Rules, class EachValue>
 MLACHECK_DEVICE_FN FoundBin select(TopK::Scratch& s, EachValue each_value, std::uint32_t low,
                                    int bits, std::uint32_t m, std::uint32_t slack) {
   MLACHECK_ROLLED
   for (;;) {
-    const int shift = bits > TopK::kDigitBits ? bits - TopK::kDigitBits : 0;
-    const std::uint32_t digits = 1u << (bits - shift);
-    each_value([&](std::uint32_t value, bool counts) {
-      const std::uint32_t digit = (value - low) >> shift;
-      if (counts & (digit < digits)) device::atomic_add(device::shared(s.bins[digit]), 1);
-    });
-    device::sync_block();
-    FoundBin found = find_bin<Rules>(s, m);
-    low += found.value << shift;
+    const Digits digits(low, bits);
+    const FoundBin found = find_digit<Rules>(s, each_value, digits, m);
+    low += found.value << digits.shift;
     m = found.remaining;
-    bits = shift;
-    if (shift == 0 || found.in_bin - m <= slack) return {low, m, found.in_bin};
+    bits = digits.shift;
+    if (bits == 0 || found.in_bin - m <= slack) return {low, m, found.in_bin};
   }
 }
 

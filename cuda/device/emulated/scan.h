@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 namespace mlacheck::device {
 
 inline std::uint32_t sum_to_lane(std::uint32_t own, emulator::Site site) {
@@ -10,6 +12,14 @@ inline std::uint32_t sum_to_lane(std::uint32_t own, emulator::Site site) {
     if (lane >= distance) sum += other;
   }
   return sum;
+}
+
+inline std::uint32_t maximum_of_lanes(std::uint32_t own, emulator::Site site) {
+  const std::uint32_t lane = emulator::current_lane->index;
+  std::uint32_t largest = own;
+  for (std::uint32_t distance = 1; distance < kWarpSize; distance *= 2)
+    largest = std::max(largest, emulator::shuffle(largest, lane ^ distance, site));
+  return largest;
 }
 
 }  // namespace mlacheck::device

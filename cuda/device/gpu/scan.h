@@ -16,4 +16,8 @@ __device__ __forceinline__ std::uint32_t sum_to_lane(std::uint32_t own) {
   return sum;
 }
 
+__device__ __forceinline__ std::uint32_t maximum_of_lanes(std::uint32_t own) {
+  return __reduce_max_sync(~0u, own);
+}
+
 }  // namespace mlacheck::device
