@@ -47,6 +47,10 @@ MLACHECK_DEVICE_FN void wait(const Look& look, SharedPointer<Barrier> barrier,
 // aligned. Their arrival counts at the barrier; until the phase completes the target is undefined.
 MLACHECK_DEVICE_FN void copy_bulk(SharedPointer<std::byte> to, const void* from, unsigned bytes,
                                   SharedPointer<Barrier> barrier MLACHECK_SITE);
+// The same, of what nobody reads again soon: in the L2 cache it makes way for everything else.
+MLACHECK_DEVICE_FN void copy_bulk_once(SharedPointer<std::byte> to, const void* from,
+                                       unsigned bytes,
+                                       SharedPointer<Barrier> barrier MLACHECK_SITE);
 
 }  // namespace mlacheck::device
 

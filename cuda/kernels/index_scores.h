@@ -1,40 +1,24 @@
 #pragma once
 
-#include <limits>
-
-#include "cuda/device/matrix.h"
-#include "cuda/device/register.h"
-#include "cuda/device/thread.h"
-#include "cuda/device/warp.h"
-#include "cuda/kernels/index_scores_queries.h"
+#include "cuda/kernels/index_scorer.h"
 
 namespace mlacheck::kernels {
 
-// index_scores for f16 and bf16 queries and keys of 128 dims, any number of heads, one kernel for
-// decode and prefill. A warp holds 32 keys in 64 registers; the queries stream past through shared
-// memory. A score depends on its query, its key and the weights alone. Its operations, in order:
-//
-//   dot_h   8 tensor-core steps. Step 2 j + i takes the dims 32 j + 8 t + 4 i ... + 3, t = 0 ... 3:
-//           so the 16 bytes that lane t loads of a key, or of a head, serve two steps
-//   r_h     dot_h if it is > 0 or NaN, else +0
-//   v[u,t]  of the heads of unit u, 16 u ... 16 u + 15, those congruent to t modulo 4:
-//           fma(w r of 16 u + t + 12, fma(... + 4, fma(... + 8, round(w r of 16 u + t))))
-//   s[t]    v[0,t] + v[1,t] + ... in ascending u
-//   score   (s[0] + s[1]) + (s[2] + s[3])
-//
-// so a product passes at most ceil(heads / 16) + 4 roundings after its own. Heads past the last count
-// as +0. A key whose page or slot does not exist scores -inf, and nothing of it is read; one outside
-// its row's range scores -inf, or nothing where scores are not masked.
+// index_scores for f16 and bf16 queries and keys of 128 dims, any number of heads (index_scorer.h),
+// where rows share a load of the keys: for many tokens, whose products take longer than the keys.
 template <device::Element E>
-class IndexScores {
-  static constexpr float kOutside = -std::numeric_limits<float>::infinity();
-  static constexpr unsigned kStages = IndexScoresShared::kStages;
-  static constexpr int kChunks = kIndexDim / 32;  // of 32 dims: two steps
+class IndexScores : IndexScorer<E, IndexScoresShared> {
+  using Base = IndexScorer<E, IndexScoresShared>;
+  using Base::a_;
+  using Base::kChunks;
+  using Base::lane_;
+  using Base::my_key_;
+  using Base::present_;
+  using Base::s_;
+  using Base::warp_;
 
  public:
-  MLACHECK_DEVICE_FN IndexScores(const IndexScoresArguments& arguments, IndexScoresShared& shared,
-                                 unsigned warp)
-      : a_(arguments), s_(shared), warp_(warp), lane_(device::lane_index()) {}
+  using Base::Base;
 
   MLACHECK_DEVICE_FN void run() {
     MLACHECK_ROLLED
@@ -48,7 +32,7 @@ class IndexScores {
     const IndexRow own = index_row(a_, item, lane_);
     if (!device::any(own.reaches(item.first_key, a_.warps * kKeysOfWarp))) {
       MLACHECK_ROLLED
-      for (std::uint32_t r = 0; r < item.rows; ++r) mask(item.first_row + r);
+      for (std::uint32_t r = 0; r < item.rows; ++r) this->mask(item.first_row + r);
       return;
     }
     device::sync_warp();  // the rows of the item before are read
@@ -69,12 +53,12 @@ class IndexScores {
       MLACHECK_ROLLED
       for (; r < item.rows; ++r) {
         if ((shared >> r & 1) != 0) {
-          score_row(item.first_row + r, r);
+          this->score_row(item.first_row + r, [&] { return row_of(r); });
         } else {
           const IndexRow row = row_of(r);
           if (is_mine(row)) break;
-          mask(item.first_row + r);
-          if (row.reaches(my_key_ - warp_ * kKeysOfWarp, a_.warps * kKeysOfWarp)) pass_row();
+          this->mask(item.first_row + r);
+          if (row.reaches(my_key_ - warp_ * kKeysOfWarp, a_.warps * kKeysOfWarp)) this->pass_row();
         }
       }
     } while (r < item.rows);
@@ -87,23 +71,14 @@ class IndexScores {
     return device::load(device::shared(s_.rows[warp_][r]));
   }
 
-  // The warp's keys as A fragments: row r of fragment [m][] is key 16 m + r.
+  // The warp's keys, straight from global memory.
   MLACHECK_DEVICE_FN void load_keys(std::int32_t request, bool wanted) {
     const std::uint32_t key = my_key_ + lane_;
-    std::int64_t offset = 0;
-    bool present = false;
-    if (wanted && key < a_.key_count) {
-      const std::uint32_t page = a_.page_size.quotient(key);
-      const std::uint32_t row = key - page * a_.page_size.divisor();
-      std::int64_t block = page;
-      if (a_.block_table != nullptr)
-        block = device::load(a_.block_table + request * a_.block_table_stride + page);
-      present = block >= 0 && block * a_.page_size.divisor() + row < a_.slots;
-      offset = block * a_.page_stride + row * a_.row_stride;
-    }
-    present_ = device::ballot(present);
-    const auto low = static_cast<std::uint32_t>(offset);
-    const auto high = static_cast<std::int32_t>(offset >> 32);
+    typename Base::Place place;
+    if (wanted && key < a_.key_count) place = this->place_of(key, request);
+    present_ = device::ballot(place.present);
+    const auto low = static_cast<std::uint32_t>(place.offset);
+    const auto high = static_cast<std::int32_t>(place.offset >> 32);
     MLACHECK_UNROLL
     for (int m = 0; m < 2; ++m) {
       device::Words4 words[2][kChunks] = {};
@@ -117,118 +92,9 @@ class IndexScores {
         MLACHECK_UNROLL
         for (int j = 0; j < kChunks; ++j) words[half][j] = device::load(from + 4 * j);
       }
-      MLACHECK_UNROLL
-      for (int j = 0; j < kChunks; ++j) MLACHECK_UNROLL
-      for (int i = 0; i < 2; ++i)
-        keys_[m][2 * j + i].set({{device::own_register(words[0][j].word[2 * i]),
-                                  device::own_register(words[1][j].word[2 * i]),
-                                  device::own_register(words[0][j].word[2 * i + 1]),
-                                  device::own_register(words[1][j].word[2 * i + 1])}});
+      this->set_keys(m, words);
     }
   }
-
-  // A row that has keys of other warps alone: every warp of the block lets every stage pass.
-  MLACHECK_DEVICE_FN void pass_row() {
-    MLACHECK_ROLLED
-    for (std::int32_t head = 0; head < a_.heads; head += kStageHeads) {
-      acquire();
-      release();
-    }
-  }
-  MLACHECK_DEVICE_FN void acquire() {
-    device::wait(device::shared(s_.arrived[read_ % kStages]), read_ / kStages % 2);
-  }
-  MLACHECK_DEVICE_FN void release() {
-    device::arrive_warp(device::shared(s_.consumed[read_ % kStages]));
-    ++read_;
-  }
-
-  MLACHECK_DEVICE_FN void score_row(std::uint32_t row, std::uint32_t r) {
-    float sum[4] = {-0.0f, -0.0f, -0.0f, -0.0f};  // of keys g + 8 i; -0 + v is v
-    MLACHECK_ROLLED
-    for (std::int32_t head = 0; head < a_.heads; head += kStageHeads) {
-      acquire();
-      MLACHECK_ROLLED
-      for (int unit = 0; unit < 2; ++unit) add_unit(unit, a_.heads - head - 16 * unit, sum);
-      release();
-    }
-    // Four lanes hold parts of four keys: after the exchange each has one key.
-    const bool upper = (lane_ & 1) != 0, last = (lane_ & 2) != 0;
-    const float first = add_pair(upper, sum[0], sum[2], 1),
-                second = add_pair(upper, sum[1], sum[3], 1);
-    const float score = add_pair(last, first, second, 2);
-    const unsigned k = (upper ? 16 : 0) + (last ? 8 : 0) + lane_ / 4;
-    const IndexRow range = row_of(r);
-    const bool inside = my_key_ + k >= range.begin && my_key_ + k < range.end;
-    if (inside || a_.masks) write(row, k, inside && (present_ >> k & 1) != 0 ? score : kOutside);
-  }
-
-  // Two lanes hold parts of a and b: the one gets the sum of a, the other of b.
-  MLACHECK_DEVICE_FN static float add_pair(bool takes_b, float a, float b, unsigned lane_mask) {
-    return device::add(takes_b ? b : a, device::shuffle_xor(takes_b ? a : b, lane_mask));
-  }
-
-  // `left` heads are left. Columns 2 t and 2 t + 1 of tile i are heads 4 i + t of the unit's
-  // lower and upper half.
-  MLACHECK_DEVICE_FN void add_unit(int unit, std::int32_t left, float (&sum)[4]) {
-    const unsigned g = lane_ / 4, t = lane_ % 4;
-    const unsigned word = g % 2 * kHalfWords + g / 2 * kHeadWords + t;
-    float v[4] = {};
-    MLACHECK_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      device::Accumulator dot[2];  // of 16 keys each
-      MLACHECK_UNROLL
-      for (int m = 0; m < 2; ++m) dot[m].clear();
-      MLACHECK_UNROLL
-      for (int j = 0; j < kChunks; ++j) {
-        const device::Words4 words = device::load(
-            device::shared(s_.queries[read_ % kStages][unit][word + 4 * i * kHeadWords + 4 * j]));
-        MLACHECK_UNROLL
-        for (int step = 0; step < 2; ++step) {
-          device::FragmentB heads;
-          heads.set({{words.word[2 * step], words.word[2 * step + 1]}});
-          MLACHECK_UNROLL
-          for (int m = 0; m < 2; ++m)
-            device::mma_m16n8k16<E>(dot[m], keys_[m][2 * j + step], heads);
-        }
-      }
-      const device::Floats4 weights =
-          device::load(device::shared(s_.weights[read_ % kStages][t][unit]));
-      MLACHECK_UNROLL
-      for (int upper = 0; upper < 2; ++upper) {
-        const float weight = weights.value[i + 2 * upper];
-        // An absent head counts for nothing: a key's infinity times its zeros would be NaN.
-        const bool present = 4 * i + 8 * upper < left - static_cast<std::int32_t>(t);
-        MLACHECK_UNROLL
-        for (int k = 0; k < 4; ++k) {
-          const float r = device::maximum(dot[k / 2][k % 2 * 2 + upper], 0.0f);
-          const float next = i + upper == 0 ? device::multiply(weight, r)
-                                            : device::fused_multiply_add(weight, r, v[k]);
-          v[k] = present ? next : v[k];
-        }
-      }
-    }
-    MLACHECK_UNROLL
-    for (int k = 0; k < 4; ++k) sum[k] = device::add(sum[k], v[k]);
-  }
-
-  // The warp's keys lie outside the row's range.
-  MLACHECK_DEVICE_FN void mask(std::uint32_t row) const {
-    if (a_.masks) write(row, lane_, kOutside);
-  }
-  MLACHECK_DEVICE_FN void write(std::uint32_t row, unsigned k, float score) const {
-    if (my_key_ + k < a_.key_count)
-      device::store(a_.scores + row * a_.score_stride + (my_key_ + k), score);
-  }
-
-  const IndexScoresArguments& a_;
-  IndexScoresShared& s_;
-  unsigned warp_;
-  unsigned lane_;
-  unsigned read_ = 0;          // stages
-  std::uint32_t my_key_ = 0;   // the warp's first
-  std::uint32_t present_ = 0;  // which of its keys exist
-  device::FragmentA keys_[2][2 * kChunks];
 };
 
 // The threads of a block, one on an SM: warps that hold keys, and a group of four of which one feeds
@@ -245,7 +111,10 @@ template <device::Element E>
 MLACHECK_KERNEL(IndexScoresBlock::kThreads, 1)
 index_scores(const IndexScoresArguments arguments) {
   IndexScoresShared& shared = device::shared_memory<IndexScoresShared>();
-  if (device::thread_index() == 0) initialise_barriers(shared, arguments.warps);
+  if (device::thread_index() == 0) {
+    initialise_barriers(shared, arguments.warps);
+    device::publish_barriers();
+  }
   device::sync_block();
   device::wait_for_previous_kernel();
   device::let_next_kernel_start();
@@ -255,7 +124,7 @@ index_scores(const IndexScoresArguments arguments) {
     if (warp < arguments.warps) IndexScores<E>(arguments, shared, warp).run();
   } else {
     device::give_registers<IndexScoresBlock::kOfQueries>();
-    if (warp == kMostIndexWarps) IndexQueries(arguments, shared).run();
+    if (warp == kMostIndexWarps) IndexQueries<IndexScoresShared>(arguments, shared).run();
   }
 }
 

@@ -13,6 +13,7 @@ inline constexpr unsigned kIndexRowBytes = kIndexDim * 2;  // a head of a query,
 inline constexpr unsigned kKeysOfWarp = 32;
 inline constexpr std::uint32_t kMostItemRows = 32;    // a lane holds a row's range
 inline constexpr std::uint32_t kMostIndexWarps = 16;  // that hold keys
+inline constexpr std::uint32_t kMostAheadWarps = 8;   // of index_scores_ahead
 
 // What the index_scores kernel gets (the contract: cuda/include/mlacheck_kernel.h). An item is
 // item_rows rows of queries against the keys of a block: 32 for each of its warps.

@@ -104,13 +104,23 @@ TEST(IndexScoresKernel, NoCutAndNoScheduleChangesABit) {
   const std::vector<float> expected = problem.run(problem.plan()).scores;
   std::uint32_t seed = 2;
   for (const std::uint32_t rows : {1u, 3u, 32u})
-    for (const std::uint32_t warps : {1u, 2u, 8u}) {
+    for (const std::uint32_t warps : {1u, 3u, 8u}) {
       emulator::SessionOptions options;
       options.seed = seed++;
       const ScoreOutcome outcome = problem.run(cut(problem, rows, warps, seed % 3 + 1), options);
       EXPECT_EQ(text_of(outcome.reports), "");
       EXPECT_TRUE(same_bits(outcome.scores, expected)) << rows << " rows, " << warps << " warps";
     }
+}
+
+TEST(IndexScoresKernel, QueriesOfASingleRowStayOrPass) {
+  for (const std::int64_t heads : {1, 33, 128, 129}) {
+    IndexProblem problem(1, heads, 700, Element::f16);
+    problem.begin = {40};
+    problem.end = {650};
+    for (const std::uint32_t warps : {1u, 2u, 8u})
+      expect_right(problem, problem.run(cut(problem, 1, warps, 2)));
+  }
 }
 
 TEST(IndexScoresKernel, GivesTheSameBitsInEveryOrderOfItsBlocks) {

@@ -20,16 +20,21 @@ std::string place_of(const CallSite& site) {
          " " + std::string(name_of(site.primitive));
 }
 
-// Rows enough that the ring wraps around, in items of two, some with keys of one warp alone.
-ScoreOutcome run(std::vector<Mutation> mutations, bool list_call_sites, int launches = 1) {
-  IndexProblem problem(8, 48, 128, Element::f16);
+// Rows enough that the rings wrap around, in items of two or of one, some with keys of one warp alone.
+ScoreOutcome run(std::uint32_t item_rows, std::vector<Mutation> mutations, bool list_call_sites,
+                 int launches = 1) {
+  IndexProblem problem(item_rows == 1 ? 26 : 8, 48, 128, Element::f16);
   problem.launches = launches;
-  problem.begin = {0, 0, 64, 0, 100, 0, 0, 0};
-  problem.end = {128, 40, 128, 0, 128, 128, 1, 128};
+  for (std::int64_t i = 0; i < problem.tokens; ++i) {
+    constexpr std::int32_t kBegin[] = {0, 0, 64, 0, 100, 0, 0, 0};
+    constexpr std::int32_t kEnd[] = {128, 40, 128, 0, 128, 128, 1, 128};
+    problem.begin.push_back(kBegin[i % 8]);
+    problem.end.push_back(kEnd[i % 8]);
+  }
   emulator::SessionOptions options;
   options.mutations = std::move(mutations);
   options.list_call_sites = list_call_sites;
-  return problem.run(cut(problem, 2, 2), options);
+  return problem.run(cut(problem, item_rows, 2), options);
 }
 
 // What can be done to a call: leave it out, or change its amount.
@@ -47,17 +52,19 @@ std::vector<std::int32_t> amounts(Primitive primitive) {
   }
 }
 
-TEST(IndexScoresMutants, AreNoticedByTheEmulator) {
-  const ScoreOutcome clean = run({}, true);
+class IndexScoresMutants : public ::testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(IndexScoresMutants, AreNoticedByTheEmulator) {
+  const ScoreOutcome clean = run(GetParam(), {}, true);
   ASSERT_EQ(text_of(clean.reports), "");
   std::set<Primitive> seen;
-  ASSERT_EQ(text_of(run({}, false, 2).reports), "");
+  ASSERT_EQ(text_of(run(GetParam(), {}, false, 2).reports), "");
   for (const CallSite& site : clean.call_sites) {
     seen.insert(site.primitive);
     // What waits for the kernel before must have one.
     const int launches = site.primitive == Primitive::wait_for_previous_kernel ? 2 : 1;
     for (const std::int32_t amount : amounts(site.primitive))
-      EXPECT_FALSE(run({{site, amount}}, false, launches).reports.empty())
+      EXPECT_FALSE(run(GetParam(), {{site, amount}}, false, launches).reports.empty())
           << place_of(site)
           << (amount == 0 ? " left out" : " changed by " + std::to_string(amount));
   }
@@ -66,6 +73,7 @@ TEST(IndexScoresMutants, AreNoticedByTheEmulator) {
         Primitive::arrive, Primitive::arrive_expecting, Primitive::copy_bulk, Primitive::sync_warp})
     EXPECT_TRUE(seen.contains(primitive)) << name_of(primitive);
 }
+INSTANTIATE_TEST_SUITE_P(ItemRows, IndexScoresMutants, ::testing::Values(1u, 2u));
 
 // The verdict on what the kernel makes of wrong arguments.
 template <class Change>

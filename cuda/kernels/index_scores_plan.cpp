@@ -57,6 +57,8 @@ IndexScoresPlan make_plan(const mlacheck_index_scores_problem& p, unsigned multi
   std::int64_t rows = kMostItemRows, warps = kMostIndexWarps;
   while (rows > 1 && items(rows, warps) < 4 * blocks) rows /= 2;
   while (warps > 1 && items(rows, warps) <= blocks / 2) warps /= 2;
+  plan.ahead = rows == 1;
+  if (plan.ahead && warps > kMostAheadWarps) warps = kMostAheadWarps;
   plan.item_rows = static_cast<std::uint32_t>(rows);
   plan.warps = static_cast<std::uint32_t>(warps);
   plan.key_blocks = static_cast<std::uint32_t>(divide_up(p.key_count, warps * kKeysOfWarp));

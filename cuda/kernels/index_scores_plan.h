@@ -12,6 +12,7 @@ namespace mlacheck::kernels {
 struct IndexScoresPlan {
   std::uint32_t item_rows = 1;
   std::uint32_t warps = 1;       // of a block
+  bool ahead = false;            // by index_scores_ahead, where item_rows is 1
   std::uint32_t key_blocks = 1;  // of a row
   std::uint32_t items = 0;       // 0: nothing to do
   std::uint32_t blocks = 0;

@@ -37,8 +37,8 @@ TEST(IndexScoresPlan, ItemsCoverEveryRowAndKeyOnce) {
         const IndexScoresPlan plan = make_plan(p, multiprocessors);
         const IndexScoresArguments a = arguments(p, plan);
         const std::uint32_t block_keys = plan.warps * kKeysOfWarp;
-        EXPECT_LE(plan.warps, kMostIndexWarps);
-        EXPECT_EQ(plan.warps & (plan.warps - 1), 0u);
+        EXPECT_EQ(plan.ahead, plan.item_rows == 1);
+        EXPECT_LE(plan.warps, plan.ahead ? kMostAheadWarps : kMostIndexWarps);
         EXPECT_LE(plan.item_rows, kMostItemRows);
         EXPECT_GE(plan.blocks, 1u);
         EXPECT_LE(plan.blocks, std::min(plan.items, 2 * multiprocessors));
@@ -74,7 +74,7 @@ TEST(IndexScoresPlan, BlocksShareACausalTriangle) {
 
 TEST(IndexScoresPlan, FillsTheChipWhereItCan) {
   EXPECT_EQ(make_plan(problem(1, 4096), 132).items, 128u);  // a warp each
-  EXPECT_EQ(make_plan(problem(1, 131'072), 132).warps, kMostIndexWarps);
+  EXPECT_EQ(make_plan(problem(1, 131'072), 132).warps, kMostAheadWarps);
   EXPECT_EQ(make_plan(problem(32'768, 32'768), 132).item_rows, kMostItemRows);
   EXPECT_EQ(make_plan(problem(70'000, 1'048'576), 132).items, 2188u * 2048);
 }

@@ -17,6 +17,7 @@ static_assert(8 * kIndexRowBytes <= device::kZeroBytes);
 
 struct IndexScoresShared {
   static constexpr unsigned kStages = 8;
+  static constexpr bool kMayStay = false;
   device::Words4 queries[kStages][2][2 * kHalfWords];  // of each unit: 67,584 bytes
   device::Floats4 weights[kStages][4][2];              // [t][unit]: of heads t + 4 i
   IndexRow rows[kMostIndexWarps][kMostItemRows];       // of each warp's item: 8,192
@@ -25,26 +26,33 @@ struct IndexScoresShared {
 };
 static_assert(sizeof(IndexScoresShared) <= device::kSharedMemoryLimit);
 
-MLACHECK_DEVICE_FN void initialise_barriers(IndexScoresShared& s, unsigned warps) {
+// Those of the queries; publish_barriers comes after it.
+template <class Shared>
+MLACHECK_DEVICE_FN void initialise_barriers(Shared& s, unsigned warps) {
   MLACHECK_UNROLL
-  for (unsigned i = 0; i < IndexScoresShared::kStages; ++i) {
+  for (unsigned i = 0; i < Shared::kStages; ++i) {
     device::initialise_for_warps(device::shared(s.arrived[i]), 1);
     device::initialise_for_warps(device::shared(s.consumed[i]), warps);
   }
-  device::publish_barriers();
 }
 
-// The warp that feeds the others: it copies the queries of the block's items into the ring, 32 heads a
-// stage with their weights, of the rows that have keys in the item's block. It runs ahead of them into the next items, or
-// its copies would wait behind their loads of keys. Heads past the last are zeros.
-class IndexQueries {
-  using S = IndexScoresShared;
+// Whether the queries, of a single row, all have a stage: then they come once and stay.
+template <class Shared>
+MLACHECK_DEVICE_FN bool queries_stay(const IndexScoresArguments& a, const Shared& /*shared*/) {
+  return a.tokens == 1 && a.heads <= static_cast<std::int32_t>(Shared::kStages) * kStageHeads;
+}
 
+// The warp that feeds the others: it copies the queries of the block's items into the ring, 32
+// heads a stage with their weights, of the rows that have keys in the item's block. It runs ahead of
+// them into the next items, or its copies would wait behind their loads of keys. Heads past the last are zeros.
+template <class S>
+class IndexQueries {
  public:
   MLACHECK_DEVICE_FN IndexQueries(const IndexScoresArguments& arguments, S& shared)
       : a_(arguments), s_(shared), lane_(device::lane_index()) {}
 
   MLACHECK_DEVICE_FN void run() {
+    if (S::kMayStay && queries_stay(a_, s_)) return fill_row(0);
     MLACHECK_ROLLED
     for (std::uint32_t i = device::block_index(); i < a_.items; i += device::grid_blocks()) {
       const IndexItem item(a_, i);
@@ -52,16 +60,16 @@ class IndexQueries {
       const std::uint32_t active =
           device::ballot(mine.reaches(item.first_key, a_.warps * kKeysOfWarp));
       MLACHECK_ROLLED
-      for (std::uint32_t r = 0; r < item.rows; ++r) {
-        if ((active >> r & 1) == 0) continue;
-        MLACHECK_ROLLED
-        for (std::int32_t head = 0; head < a_.heads; head += kStageHeads)
-          fill(item.first_row + r, head);
-      }
+      for (std::uint32_t r = 0; r < item.rows; ++r)
+        if ((active >> r & 1) != 0) fill_row(item.first_row + r);
     }
   }
 
  private:
+  MLACHECK_DEVICE_FN void fill_row(std::uint32_t row) {
+    MLACHECK_ROLLED
+    for (std::int32_t head = 0; head < a_.heads; head += kStageHeads) fill(row, head);
+  }
   MLACHECK_DEVICE_FN void fill(std::uint32_t row, std::int32_t stage_head) {
     const std::int32_t own = stage_head + static_cast<std::int32_t>(lane_);
     const float weight =
@@ -74,7 +82,7 @@ class IndexQueries {
       const device::SharedPointer<std::byte> to =
           device::shared(
               s_.queries[place][first / 16][first / 8 % 2 * kHalfWords + first % 8 * kHeadWords])
-              .as<std::byte>();
+              .template as<std::byte>();
       const std::int32_t head = stage_head + static_cast<std::int32_t>(first);
       const std::int32_t left = a_.heads - head;
       const unsigned present = left <= 0 ? 0

@@ -233,6 +233,7 @@ inline IndexScoresPlan cut(const IndexProblem& problem, std::uint32_t rows, std:
   IndexScoresPlan plan;
   const auto keys = static_cast<std::uint32_t>(problem.key_count);
   plan.item_rows = rows;
+  plan.ahead = rows == 1;
   plan.warps = warps;
   plan.key_blocks = (keys + warps * kKeysOfWarp - 1) / (warps * kKeysOfWarp);
   plan.items = (static_cast<std::uint32_t>(problem.tokens) + rows - 1) / rows * plan.key_blocks;

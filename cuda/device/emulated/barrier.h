@@ -39,4 +39,9 @@ inline void copy_bulk(SharedPointer<std::byte> to, const void* from, unsigned by
   emulator::copy_bulk(to.address, from, bytes, barrier.address, site);
 }
 
+inline void copy_bulk_once(SharedPointer<std::byte> to, const void* from, unsigned bytes,
+                           SharedPointer<Barrier> barrier, emulator::Site site) {
+  copy_bulk(to, from, bytes, barrier, site);
+}
+
 }  // namespace mlacheck::device

@@ -70,4 +70,15 @@ __device__ __forceinline__ void copy_bulk(SharedPointer<std::byte> to, const voi
       : "memory");
 }
 
+__device__ __forceinline__ void copy_bulk_once(SharedPointer<std::byte> to, const void* from,
+                                               unsigned bytes, SharedPointer<Barrier> barrier) {
+  asm volatile(
+      "{ .reg .b64 policy;\n"
+      "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+      "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1], %2, [%3], policy; }" ::"r"(to.address),
+      "l"(from), "r"(bytes), "r"(barrier.address)
+      : "memory");
+}
+
 }  // namespace mlacheck::device
