@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 #include "fixtures/model/model_testing.h"
@@ -113,6 +116,18 @@ TEST_F(Model, TokensMayBeAJsonList) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("source"), Not(HasSubstr("elements differ"))));
 }
 
+TEST_F(Model, TokensMayComeThroughAPipe) {
+  write_safetensors_model();
+  ASSERT_EQ(mlacheck(capture_arguments("a.h5")).code, 0);
+  std::filesystem::create_directory(folder_ / "pipe");
+  const std::string pipe = folder_ / "pipe/tokens";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << read_file(folder_ / "tokens"); });
+  EXPECT_EQ(mlacheck(capture_arguments("b.h5", "model", "pipe/tokens")).code, 0);
+  writer.join();
+  EXPECT_EQ(read_file(folder_ / "b.h5"), read_file(folder_ / "a.h5"));
+}
+
 TEST_F(Model, RefusesWhatItCannotRun) {
   write_safetensors_model();
   Arguments arguments = capture_arguments();
@@ -130,6 +145,8 @@ TEST_F(Model, RefusesWhatItCannotRun) {
   expect_refused(capture_arguments("golden.h5", "model", "bad"), "not a valid JSON list");
   folder_.write("bad", " \n");
   expect_refused(capture_arguments("golden.h5", "model", "bad"), "holds no token");
+  std::filesystem::create_directory(folder_ / "folder");
+  expect_refused(capture_arguments("golden.h5", "model", "folder"), "folder: is a folder");
   folder_.write("bad", "1 50");
   expect_refused(capture_arguments("golden.h5", "model", "bad"), "tokens[1]: expected 0 to 49");
   arguments.resize(6);
@@ -142,7 +159,6 @@ TEST_F(Model, RefusesWhatItCannotRun) {
 
 TEST_F(Model, RefusesToGoOnWithOtherInputs) {
   write_safetensors_model();
-  capture_and_kill(std::chrono::seconds(0));
   std::filesystem::create_directories(folder_ / "golden.h5.capture");
   folder_.write("golden.h5.capture/key", "mlacheck capture 1\nfile: another\n");
   expect_refused(capture_arguments(), "was begun with other inputs");

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
 
 #include "fixtures/checkpoint/checkpoint_error.h"
 #include "fixtures/model/capture_model.h"
@@ -28,11 +29,18 @@ std::int32_t token_of(const std::filesystem::path& file, std::size_t index,
   return static_cast<std::int32_t>(value.get<std::uint64_t>());
 }
 
-// Both spellings are lists of JSON numbers.
-std::vector<std::int32_t> read_tokens(const std::filesystem::path& path) {
+// Once: the file may be a pipe.
+std::string read_text(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) throw CheckpointError(path, "is a folder");
   std::ifstream file(path, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(file), {});
   if (!file) throw CheckpointError(path, "cannot be read");
+  return text;
+}
+
+// Of the file's text. Both spellings are lists of JSON numbers.
+std::vector<std::int32_t> parse_tokens(const std::filesystem::path& path, const std::string& text) {
   std::vector<std::int32_t> tokens;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && text[first] == '[') {
@@ -114,9 +122,9 @@ Golden capture_from_model(const ModelRequest& request, const std::filesystem::pa
     capture.tokens = synthetic_tokens(synthetic);
   }
   if (!request.tokens.empty()) {
-    capture.tokens = read_tokens(request.tokens);
-    tokens = fmt::format("{}, sha256 {}", request.tokens.filename().string(),
-                         sha256_file_hex(request.tokens));
+    const std::string text = read_text(request.tokens);
+    capture.tokens = parse_tokens(request.tokens, text);
+    tokens = fmt::format("{}, sha256 {}", request.tokens.filename().string(), sha256_hex(text));
   }
   capture.layers = request.layers;
   const DType activations = request.numerics == "bf16" ? DType::bf16 : DType::f32;
