@@ -92,8 +92,9 @@ void softmax(SparseAttentionOracle& oracle, std::int64_t h, Eigen::Ref<Eigen::Ar
   oracle.score_spread[h] = std::sqrt((w * (finite - center).square()).sum());
 }
 
-// Keys of equal score get equal weights in any kernel, and so equal rounding errors: (sum w v)^2 in
-// place of sum (w v)^2. Equal means equal within the oracle's own error.
+// Keys of equal score get equal weights where a kernel has one maximum for them, and so equal rounding
+// errors: (sum w v)^2 in place of sum (w v)^2. In parts of a row with maxima of their own they do not: the
+// larger of both. Equal means equal within the oracle's own error.
 void join_equal_scores(SparseAttentionOracle& oracle, std::int64_t h) {
   const auto s = oracle.score.row(h);
   const auto w = oracle.weight.row(h);
@@ -120,9 +121,8 @@ void join_equal_scores(SparseAttentionOracle& oracle, std::int64_t h) {
       squares += (w[j] * oracle.value.row(j)).cwiseAbs2();
     }
     oracle.weight_squares[h] += weight * weight - weight_squares;
-    oracle.squares.row(h) += sum.cwiseAbs2() - squares;
+    oracle.squares.row(h) += (sum.cwiseAbs2() - squares).cwiseMax(0.0);
   }
-  oracle.squares.row(h) = oracle.squares.row(h).cwiseMax(0.0);
 }
 
 void attend(SparseAttentionOracle& oracle, const RowMatrix& weight_error) {

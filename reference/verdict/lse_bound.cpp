@@ -33,6 +33,15 @@ bool roundings_are_independent(const SparseAttentionOracle& oracle) {
   return oracle.qk_dim >= kFewCoordinates;
 }
 
+double likely_sum_error(const Accumulation& sum, const SparseAttentionOracle& oracle,
+                        std::int64_t h, std::int64_t merges, double lambda) {
+  constexpr double kFewUlp = 16 * kU;
+  const double small = static_cast<double>((oracle.weight.row(h).array() < kFewUlp).count()) /
+                       static_cast<double>(oracle.keys);
+  const double worst = worst_case(sum, oracle.length, merges);
+  return std::min(worst, statistical(sum, oracle.length, merges, lambda) + small * worst);
+}
+
 double weight_roundoff(const NumericsContract& contract) {
   return contract.weight_dtype == DType::f32 ? 0 : unit_roundoff(contract.weight_dtype);
 }
@@ -73,7 +82,7 @@ ElementBound natural_lse_bound(const SparseAttentionOracle& oracle,
       4 * kU * (std::abs(oracle.lse[h]) + weights.max_magnitude[h]);
   double core = shared + gamma_of(worst_case(contract.weight_sum, oracle.length, merges));
   double likely =
-      shared + gamma_of(statistical(contract.weight_sum, oracle.length, merges, lambda));
+      shared + gamma_of(likely_sum_error(contract.weight_sum, oracle, h, merges, lambda));
   if (contract.sums_rounded_weights) {
     const double floor = weight_floor(contract) * static_cast<double>(oracle.keys) / l;
     const double u = weight_roundoff(contract);

@@ -34,6 +34,11 @@ double common_weight_error(const SparseAttentionOracle& oracle, const NumericsCo
 // none with 6, 8 or 16.
 bool roundings_are_independent(const SparseAttentionOracle& oracle);
 
+// statistical(...) of a sum over the row's keys in fp32. Terms of a few units in the last place of the sum
+// all round alike, away if they are smaller still: their share of the worst case is likely.
+double likely_sum_error(const Accumulation& sum, const SparseAttentionOracle& oracle,
+                        std::int64_t h, std::int64_t merges, double lambda);
+
 // Unit roundoff and subnormal floor of the contract's weights; 0 where they are not rounded.
 double weight_roundoff(const NumericsContract& contract);
 double weight_floor(const NumericsContract& contract);

@@ -78,7 +78,7 @@ Numerator numerator_errors(const SparseAttentionOracle& oracle, const NumericsCo
   const double absolute = static_cast<double>(oracle.length) * least_kept(contract) / l +
                           (splits ? half_subnormal(contract.partial_dtype) : 0);
   const double pv = worst_case(contract.pv, oracle.length, merges) * (1 + u);
-  const double pv_likely = statistical(contract.pv, oracle.length, merges, lambda) * (1 + u);
+  const double pv_likely = likely_sum_error(contract.pv, oracle, h, merges, lambda) * (1 + u);
   return {rounding + (pv + partial) * v + absolute,
           rounding_likely.min(rounding) + (pv_likely + partial) * v + absolute};
 }
@@ -108,8 +108,8 @@ void bound_row(const SparseAttentionOracle& oracle, const NumericsContract& cont
   const ArrayXd core =
       finish(numerator.core, worst_case(contract.weight_sum, oracle.length, merges));
   const ArrayXd likely = roundings_are_independent(oracle)
-                             ? finish(numerator.likely, statistical(contract.weight_sum,
-                                                                    oracle.length, merges, lambda))
+                             ? finish(numerator.likely, likely_sum_error(contract.weight_sum,
+                                                                         oracle, h, merges, lambda))
                              : core;
   interval.expected.row(h) = factor * oracle.mean.row(h);
   interval.core.row(h) = core.matrix().transpose();

@@ -23,7 +23,7 @@ namespace mlacheck {
 //
 //   u_P V'         by  lambda u_P / sqrt(3) sqrt(sum_j (w_j v_ji)^2)
 //                      + |o_i| times the error that alike weights have in common
-//   g_pv V', g_l   by  statistical(...)
+//   g_pv V', g_l   by  likely_sum_error(...)
 //
 // unless keys have few coordinates (roundings_are_independent): then it is core.
 struct SparseAttentionInterval {

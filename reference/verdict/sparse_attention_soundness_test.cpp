@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,47 @@ TEST(SparseAttentionSoundness, LegalKernelsPassOnKeysOfFewCoordinates) {
     const ElementBound bound = judge.interval().out(0, 0);
     EXPECT_EQ(bound.likely < bound.core, qk_dim == 16);
   }
+}
+
+// Heads of one score a key and one value for all 16 columns: [keys] of each.
+testing::TestProblem problem_of(const std::vector<float>& scores,
+                                const std::vector<float>& values) {
+  const std::int64_t keys = std::ssize(scores), v_dim = 16, qk_dim = 32;
+  testing::TestProblem test =
+      make_problem(Regime::flat, {.heads = 4, .keys = keys, .qk_dim = qk_dim, .v_dim = v_dim}, 5);
+  test.problem.sm_scale = 1;
+  std::fill(test.q.begin(), test.q.end(), 0.0f);
+  for (std::int64_t h = 0; h < 4; ++h) test.q[static_cast<std::size_t>(h * qk_dim + v_dim)] = 1;
+  for (std::size_t j = 0; j < scores.size(); ++j) {
+    float* key = test.kv.data() + j * qk_dim;
+    std::fill_n(key, v_dim, values[j]);
+    std::fill_n(key + v_dim, qk_dim - v_dim, 0.0f);
+    key[v_dim] = scores[j];
+  }
+  return test;
+}
+
+// Each weight is 0.63 units in the last place of the sum: it counts as one whenever it is added to
+// it, so that the sum is too large by 0.37 units a key.
+TEST(SparseAttentionSoundness, LegalKernelsPassOnWeightsThatRoundAlike) {
+  std::vector<float> scores(609, -16.4f), values(609, 1);
+  scores[0] = 0;
+  values[0] = -1;
+  expect_legal_kernels_pass(problem_of(scores, values), "weights of 7.5e-8 beside 1");
+}
+
+// Keys of equal score get weights of different roundings where each part of a row has a maximum of
+// its own. Their values cancel, those roundings do not.
+TEST(SparseAttentionSoundness, LegalKernelsPassOnEqualKeysInSplits) {
+  std::vector<float> scores(64, 0), values(64);
+  for (std::size_t j = 0; j < 64; ++j) {
+    values[j] = j / 8 % 2 == 0 ? 1.0f : -1.0f;
+    if (j % 8 == 0) {
+      scores[j] = 0.3f + 0.17f * static_cast<float>(j / 8);
+      values[j] = 0;
+    }
+  }
+  expect_legal_kernels_pass(problem_of(scores, values), "equal keys in 8 parts");
 }
 
 TEST(SparseAttentionSoundness, ReferencePassesItsContract) {
