@@ -7,13 +7,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <variant>
 
@@ -25,22 +23,12 @@
 #include "fixtures/checkpoint/model_config.h"
 #include "fixtures/checkpoint/safetensors.h"
 #include "fixtures/operator_golden.h"
-#include "fixtures/regular_file.h"
 #include "fixtures/sha256.h"
 #include "fixtures/weight_digest.h"
 
 namespace mlacheck {
 
 namespace {
-
-std::string read_text(const std::filesystem::path& path) {
-  require_no_special_file(path);
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw CheckpointError(path, "cannot be read");
-  return text.str();
-}
 
 std::string sha256_of(const std::string& text) {
   return sha256_hex(std::as_bytes(std::span(text)));
@@ -246,8 +234,7 @@ Golden capture_recording(const std::filesystem::path& capture, const std::string
     layer.source = fmt::format(
         "weights: hash checkpoint, seed {}; inputs and outputs/transformers_{}: {} of {}, sha256 "
         "{}",
-        model.seed(), dtype, captured.name, capture.filename().string(),
-        sha256_of(read_text(capture)));
+        model.seed(), dtype, captured.name, capture.filename().string(), sha256_file_hex(capture));
     layer.input = captured.input;
     layer.attention_indices = captured.topk_indices;
     layer.input.forced_indices = index_rows(layer.attention_indices, captured.output.rows);

@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
 
 #include "fixtures/checkpoint/checkpoint_error.h"
+#include "fixtures/checkpoint/whole_file.h"
 #include "fixtures/model/capture_model.h"
 #include "fixtures/model/synthetic_model.h"
 #include "fixtures/sha256.h"
@@ -27,16 +26,6 @@ std::int32_t token_of(const std::filesystem::path& file, std::size_t index,
     throw CheckpointError(file, fmt::format("token {}: expected a whole number from 0 on, got {}",
                                             index, value.dump()));
   return static_cast<std::int32_t>(value.get<std::uint64_t>());
-}
-
-// Once: the file may be a pipe.
-std::string read_text(const std::filesystem::path& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) throw CheckpointError(path, "is a folder");
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw CheckpointError(path, "cannot be read");
-  return text;
 }
 
 // Of the file's text. Both spellings are lists of JSON numbers.
@@ -84,7 +73,8 @@ class ProgressLine {
     std::string line = fmt::format("{} tokens: {} of {} layers, {:.2f} GB read, {:.0f} MB/s",
                                    tokens_, progress.layers_done, progress.layers,
                                    static_cast<double>(progress.bytes_read) / 1e9, rate / 1e6);
-    if (progress.bytes_expected > 0)
+    // What was read in the first moments says little of the time that the rest takes.
+    if (progress.bytes_expected > 0 && progress.bytes_read > progress.bytes_expected / 100)
       line +=
           fmt::format(", {} left", duration(static_cast<double>(progress.bytes_expected) / rate));
     if (terminal_)
@@ -122,7 +112,7 @@ Golden capture_from_model(const ModelRequest& request, const std::filesystem::pa
     capture.tokens = synthetic_tokens(synthetic);
   }
   if (!request.tokens.empty()) {
-    const std::string text = read_text(request.tokens);
+    const std::string text = read_whole_file(request.tokens);  // once: it may be a pipe
     capture.tokens = parse_tokens(request.tokens, text);
     tokens = fmt::format("{}, sha256 {}", request.tokens.filename().string(), sha256_hex(text));
   }
