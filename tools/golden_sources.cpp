@@ -30,10 +30,6 @@ namespace mlacheck {
 
 namespace {
 
-std::string sha256_of(const std::string& text) {
-  return sha256_hex(std::as_bytes(std::span(text)));
-}
-
 // "hash:<tokens>:<seed>"
 std::optional<Matrix> hash_inputs(const std::string& inputs, const ModelSizes& sizes) {
   if (!inputs.starts_with("hash:")) return std::nullopt;

@@ -13,13 +13,11 @@ namespace mlacheck {
 
 namespace {
 
-volatile std::sig_atomic_t stop_requested = 0;
 // Read by a signal's handler: never freed, always terminated.
 std::array<char, 8192> last_words = {};
 
 void request_stop(int signal) {
-  if (stop_requested == 0) {
-    stop_requested = 1;
+  if (!calls_stopped()) {
     stop_calls();
     return;
   }
@@ -47,7 +45,7 @@ void Interruption::handle(int signal, void (*handler)(int), int flags) {
 }
 
 Interruption::Interruption() {
-  stop_requested = 0;
+  resume_calls();
   last_words[0] = '\0';
   for (const int signal : {SIGINT, SIGTERM}) handle(signal, request_stop, 0);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
@@ -56,11 +54,10 @@ Interruption::Interruption() {
 
 Interruption::~Interruption() {
   for (const Handled& handled : handled_) sigaction(handled.signal, &handled.before, nullptr);
-  stop_requested = 0;
   resume_calls();
 }
 
-bool Interruption::requested() { return stop_requested != 0; }
+bool Interruption::requested() { return calls_stopped(); }
 
 void Interruption::set_last_words(std::string_view words) {
   const std::size_t length = std::min(words.size(), last_words.size() - 1);

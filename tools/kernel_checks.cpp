@@ -122,11 +122,12 @@ std::optional<CallOutcome> support_of(const KernelLibrary& library, const mlache
     call = make_call(problem_of(TopKCase(*top_k)));
   else
     call = index_call(kernel.op, IndexScoresCase(std::get<IndexScoresRecipe>(recipe)).problem);
-  CallOutcome outcome = ask_in_worker(*call, library.target(kernel.name));
-  // Its own crash, or that of a call before it?
-  if (outcome.calls_before > 0 && is_wrong(status_of(outcome.kind)))
-    outcome = ask_in_worker(*call, library.afresh().target(kernel.name));
-  return outcome;
+  CallOutcome used = ask_in_worker(*call, library.target(kernel.name));
+  if (used.calls_before == 0 || !is_wrong(status_of(used.kind))) return used;
+  CallOutcome fresh = ask_in_worker(*call, library.afresh().target(kernel.name));
+  if (is_wrong(status_of(fresh.kind))) return fresh;
+  used.detail += kOnlyInAUsedProcess;
+  return used;
 }
 
 CheckResult check_support(const Recipe& recipe, const KernelLibrary& library,

@@ -15,8 +15,7 @@ std::vector<CheckResult> told_apart(std::vector<CheckResult> used, std::vector<C
     const auto twin = std::ranges::find(fresh, result.name, &CheckResult::name);
     if (twin != fresh.end() && is_wrong(twin->status)) continue;
     const bool tried = twin == fresh.end() || twin->status != Status::skipped;
-    result.detail += tried ? "; only after other calls in its process, not in a fresh one"
-                           : "; after other calls in its process";
+    result.detail += tried ? kOnlyInAUsedProcess : "; after other calls in its process";
     if (twin == fresh.end())
       fresh.push_back(std::move(result));
     else

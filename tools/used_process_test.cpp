@@ -42,11 +42,17 @@ TEST(ToldApart, KeepsWhatGoesWrongInAUsedProcessAlone) {
               ElementsAre(said("a", Status::fail, "other")));
 }
 
+KernelLibrary library_of(const std::string& name) {
+  return describe_in_worker(
+      service_by(MLACHECK_PROGRAM, WRONG_KERNELS "/libwrong_kernel_" + name + ".so"));
+}
+
+Recipe four_rows() { return parse_recipe("mlacheck1 op=sparse_attention t=1 h=4 k=64 n=256"); }
+
 // The same case twice in one process.
 std::vector<CheckResult> second_check(const std::string& name) {
-  const KernelLibrary library = describe_in_worker(
-      service_by(MLACHECK_PROGRAM, WRONG_KERNELS "/libwrong_kernel_" + name + ".so"));
-  const Recipe recipe = parse_recipe("mlacheck1 op=sparse_attention t=1 h=4 k=64 n=256");
+  const KernelLibrary library = library_of(name);
+  const Recipe recipe = four_rows();
   const mlacheck_kernel& kernel = library.kernel(name);
   check_kernel(recipe, library, kernel);
   return check_kernel(recipe, library, kernel);
@@ -61,6 +67,15 @@ TEST(UsedProcess, IsBlamedForWhatAFreshOneDoesNotShow) {
   const std::vector<CheckResult> zeros = second_check("zeros_later");
   EXPECT_EQ(zeros.front().status, Status::fail);
   EXPECT_THAT(zeros.front().detail, AllOf(HasSubstr("worst ["), EndsWith(kOnlyAfterOthers)));
+}
+
+TEST(UsedProcess, IsBlamedWhereItOnlyAsks) {
+  const std::string name = "crashes_when_asked_later";
+  const KernelLibrary library = library_of(name);
+  EXPECT_FALSE(goes_wrong(check_kernel(four_rows(), library, library.kernel(name))));
+  const CheckResult asked = check_support(four_rows(), library, library.kernel(name));
+  EXPECT_EQ(asked.status, Status::crashed);
+  EXPECT_EQ(asked.detail, std::string("killed by signal 6 (Aborted)") + kOnlyAfterOthers);
 }
 
 TEST(UsedProcess, IsNotBlamedForAKernelThatIsWrongByItself) {

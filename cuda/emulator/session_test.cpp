@@ -8,6 +8,9 @@
 
 #include "cuda/emulator/kernel_testing.h"
 
+// LeakSanitizer does not find what libomp keeps for more threads than there are cores.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libomp.so"; }
+
 namespace mlacheck::kernel_testing {
 namespace {
 

@@ -96,11 +96,12 @@ void hang(Row&) {
   while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
-// Right for as many rows as a check of four rows has in its four calls.
-bool is_spoilt() {
-  static int rows = 0;
-  return ++rows > 16;
-}
+// As many rows as a check of four rows has in its four calls.
+constexpr int kRowsOfACheck = 16;
+int rows_made = 0;
+
+bool is_spoilt() { return ++rows_made > kRowsOfACheck; }
+void count(Row&) { ++rows_made; }
 void zero_when_spoilt(Row& row) {
   if (is_spoilt()) zero(row);
 }
@@ -135,6 +136,11 @@ int refuse_batch_invariant(const mlacheck_problem* problem, char* why, std::size
 
 int abort_when_asked(const mlacheck_problem*, char*, std::size_t) { std::abort(); }
 
+int abort_when_asked_later(const mlacheck_problem* problem, char* why, std::size_t why_size) {
+  if (rows_made >= kRowsOfACheck) std::abort();
+  return accept(problem, why, why_size);
+}
+
 struct Kernel {
   std::string_view name;
   void (*change_keys)(std::vector<std::int32_t>&) = all_keys;
@@ -163,6 +169,7 @@ constexpr Kernel kKernels[] = {
     {.name = "crashes_later", .change_row = crash_when_spoilt},
     {.name = "zeros_later", .change_row = zero_when_spoilt},
     {.name = "crashes_when_asked", .supports = abort_when_asked},
+    {.name = "crashes_when_asked_later", .change_row = count, .supports = abort_when_asked_later},
 };
 
 constexpr Kernel kChosen =
