@@ -147,6 +147,12 @@ TEST_F(Model, RefusesWhatItCannotRun) {
   expect_refused(capture_arguments("golden.h5", "model", "bad"), "holds no token");
   std::filesystem::create_directory(folder_ / "folder");
   expect_refused(capture_arguments("golden.h5", "model", "folder"), "folder: is a folder");
+  std::filesystem::create_symlink("/dev/zero", folder_ / "device");
+  expect_refused(capture_arguments("golden.h5", "model", "device"), "device: is a device");
+  ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  const Outcome outcome = mlacheck(capture_arguments("fifo"));
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("expected a regular file"), Not(HasSubstr("layers"))));
   folder_.write("bad", "1 50");
   expect_refused(capture_arguments("golden.h5", "model", "bad"), "tokens[1]: expected 0 to 49");
   arguments.resize(6);

@@ -104,8 +104,8 @@ class Watcher : public CampaignWatcher {
       return contestant.name.starts_with(candidate.path().filename().string() + ":");
     });
     const std::string command = repro_of(recipe, library == libraries_.end() ? nullptr : &*library);
-    Interruption::set_last_words(
-        fmt::format("\nmlacheck fuzz: died in {}: {}\n", contestant.name, command));
+    at_ = fmt::format("{}: {}", contestant.name, command);
+    Interruption::set_last_words(fmt::format("\nmlacheck fuzz: died in {}\n", at_));
     if (prints_each_) report_.note(fmt::format("{}: {}", contestant.name, line));
     if (last_move_.seconds() > kSecondsBetweenMoves) {
       report_.progress(static_cast<std::size_t>(cases), 0, fmt::format("{}; {}", state(), line));
@@ -143,6 +143,8 @@ class Watcher : public CampaignWatcher {
                            : fmt::format("--regressions: {} failures were not appended: {}",
                                          unwritten_, write_error_);
   }
+  // The kernel that was called last and how to call it again.
+  const std::string& at() const { return at_; }
   double cases_per_second() const { return static_cast<double>(cases_) / watch_.seconds(); }
 
  private:
@@ -156,7 +158,7 @@ class Watcher : public CampaignWatcher {
   Stopwatch watch_, last_move_, last_line_;
   std::int64_t cases_ = 0;
   std::size_t failures_ = 0, unwritten_ = 0;
-  std::string write_error_;
+  std::string write_error_, at_;
 };
 
 CampaignPlan plan_of(const FuzzOptions& options) {
@@ -216,7 +218,7 @@ int fuzz(const FuzzOptions& options) {
   if (const std::string unwritten = watcher.unwritten(); !unwritten.empty())
     report.error(unwritten);
   report.note(fmt::format("fuzz: {:.1f} cases/s{}", watcher.cases_per_second(),
-                          interrupted ? ", ended by a signal" : ""));
+                          interrupted ? ", ended by a signal in " + watcher.at() : ""));
   return report.finish();
 }
 
