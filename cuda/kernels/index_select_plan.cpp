@@ -21,7 +21,8 @@ mlacheck_top_k_problem selection_of(const mlacheck_index_select_problem& p, std:
   selection.columns = p.scores.key_count;
   selection.k = p.k;
   selection.score_stride = score_stride;
-  selection.has_row_range = p.scores.has_key_range;
+  // Without keys the ranges may be absent.
+  selection.has_row_range = p.scores.key_count > 0 ? p.scores.has_key_range : 0;
   return selection;
 }
 

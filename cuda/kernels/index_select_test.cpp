@@ -10,6 +10,7 @@
 namespace mlacheck::kernels::testing {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 TEST(IndexSelect, SelectsFromTheKernelsOwnScoresHoweverManyRowsAtATime) {
@@ -47,6 +48,15 @@ TEST(IndexSelect, KeepsItsScoresInTheL2Cache) {
 }
 
 // A flag without its tensor is not taken for no flag.
+TEST(IndexSelect, ReadsNoRangesWithoutKeys) {
+  IndexProblem problem(3, 1, 0, device::Element::f16);
+  problem.begin = problem.end = {0, 0, 0};
+  const mlacheck_index_select_problem p = abi(problem, false);
+  const Selected selected = select(problem, p, make_plan(p, 4));
+  EXPECT_EQ(text_of(selected.reports), "");
+  EXPECT_THAT(selected.keys, Each(-1));
+}
+
 TEST(IndexSelect, RefusesTensorsThatAreNotThere) {
   const IndexProblem problem = ragged();
   mlacheck_problem p = {};
