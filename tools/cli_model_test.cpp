@@ -190,15 +190,21 @@ TEST_F(Model, OfMakeIsWrittenAsFilesThatAreCaptured) {
     ASSERT_EQ(
         mlacheck({"golden", "synthesize", "glm52:tiny", "--format", format, "--out", folder}).code,
         0);
-    const std::string model =
-        std::string(format) == "gguf" ? folder + "/model-00002-of-00003.gguf" : folder;
     const Outcome outcome =
-        mlacheck({"golden", "capture", "--model", model, "--tokens", folder_ / "tokens", "--layers",
-                  "2", "--out", folder_ / "golden.h5"});
+        mlacheck({"golden", "capture", "--model", folder, "--tokens", folder_ / "tokens",
+                  "--layers", "2", "--out", folder_ / "golden.h5"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(mlacheck({"golden", "check", folder_ / "golden.h5", "--checkpoint", model}).code, 0);
+    EXPECT_EQ(mlacheck({"golden", "check", folder_ / "golden.h5", "--checkpoint", folder}).code, 0);
   }
   std::filesystem::remove(folder_ / "golden.h5");
+  std::filesystem::remove(folder_ / "gguf/model-00002-of-00003.gguf");
+  for (const Arguments& source :
+       {Arguments{"--checkpoint", folder_ / "gguf", "--inputs", "hash:4:1"},
+        Arguments{"--model", folder_ / "gguf", "--tokens", folder_ / "tokens"}}) {
+    Arguments arguments = {"golden", "capture", "--layers", "2", "--out", folder_ / "golden.h5"};
+    arguments.insert(arguments.end(), source.begin(), source.end());
+    expect_refused(arguments, "model-00002-of-00003.gguf: is missing: one of 3 files of the model");
+  }
   expect_refused({"golden", "synthesize", "dsv32:tiny", "--format", "gguf", "--out", folder_ / "d"},
                  "dsv32:tiny");
 }

@@ -98,10 +98,10 @@ void add_capture(CLI::App& golden, Action& action) {
       "Run the reference on a recipe, a checkpoint's layers or a recording, and keep the result");
   auto* from = command->add_option_group("source");
   from->add_option("--recipe", options->recipe, "A recipe, quoted");
-  auto* of_checkpoint =
-      from->add_option("--checkpoint", checkpoint.path,
-                       "Directory with config.json and safetensors (bf16, f16, f32 or fp8), or a "
-                       "GGUF file (of several, any one)");
+  auto* of_checkpoint = from->add_option(
+      "--checkpoint", checkpoint.path,
+      "Folder with config.json and safetensors (bf16, f16, f32 or fp8) or with one "
+      "GGUF model; or one of its files");
   auto* of_model = from->add_option("--model", options->model.path,
                                     "A whole model, run on --tokens layer by layer: as "
                                     "--checkpoint. Killed, the same command goes "

@@ -79,7 +79,7 @@ void add_golden_import(CLI::App& golden, Action& action) {
       ->required();
   auto* weights = command->add_option_group("weights");
   weights->add_option("--checkpoint", request.checkpoint,
-                      "Directory with config.json and safetensors, or a GGUF file");
+                      "As of golden capture: safetensors or GGUF");
   auto* synthetic = weights->add_option("--synthetic", request.synthetic,
                                         "A model of the hash checkpoint: glm5, glm52 or dsv32, "
                                         "each also with :tiny");

@@ -13,7 +13,7 @@ namespace mlacheck {
 
 // Where captured goldens come from.
 
-// Layers of a checkpoint: a directory with config.json and safetensors, or a GGUF file.
+// Layers of a checkpoint, as open_checkpoint takes it.
 struct CheckpointRequest {
   std::filesystem::path path;
   std::vector<std::int64_t> layers;
