@@ -18,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -31,6 +32,15 @@ Arguments fuzz(const Arguments& arguments) {
 }
 std::string wrong_library(const std::string& kernel) {
   return std::string(WRONG_KERNELS) + "/libwrong_kernel_" + kernel + ".so";
+}
+
+// Of all that is no PASS.
+std::vector<std::string> repeats(const std::filesystem::path& json) {
+  std::vector<std::string> commands;
+  const nlohmann::json document = nlohmann::json::parse(read_file(json));
+  for (const nlohmann::json& check : document.at("checks"))
+    if (check.at("status") != "PASS") commands.push_back(check.at("repro"));
+  return commands;
 }
 
 TEST(Fuzz, PassesTheReferenceAndShowsWhatItTried) {
@@ -73,6 +83,26 @@ TEST(Fuzz, GoesOnAfterACrash) {
   EXPECT_THAT(outcome.out, HasSubstr("sparse_attention: "));
   // Each recipe stands in the log before it runs.
   EXPECT_THAT(outcome.out, HasSubstr("libwrong_kernel_crashes.so:crashes: mlacheck1 op="));
+}
+
+// With the time that its call had, which is not what run gives by itself; and an end of a process by the
+// campaign that came to it.
+TEST(Fuzz, SaysHowToSeeAHangAndACrashAtTheEndAgain) {
+  const TemporaryFolder folder;
+  const Outcome hang = mlacheck(fuzz({"--kernel", wrong_library("hangs"), "--timeout", "1",
+                                      "--stop-on-first", "--json", folder / "a.json"}));
+  EXPECT_EQ(hang.code, 1);
+  EXPECT_THAT(repeats(folder / "a.json"),
+              ElementsAre(EndsWith("libwrong_kernel_hangs.so --timeout 1")));
+  const std::filesystem::path batch = folder / "set_sparse_attention_one.txt";
+  folder.write(batch.filename(), "mlacheck1 op=sparse_attention t=1 h=4 k=64 n=256\n");
+  const Outcome end =
+      mlacheck(fuzz({"--kernel", wrong_library("crashes_at_exit"), "--op", "sparse_attention",
+                     "--seed", "7", "--batch", batch, "--json", folder / "b.json"}));
+  EXPECT_EQ(end.code, 1) << end.out;
+  EXPECT_THAT(repeats(folder / "b.json"),
+              Contains("mlacheck fuzz --kernel " + wrong_library("crashes_at_exit") +
+                       " --op sparse_attention --seed 7 --batch " + batch.string()));
 }
 
 TEST(Fuzz, TakesRecipesFromABatch) {

@@ -186,7 +186,8 @@ TEST(WrongKernels, ACrashAfterTheLastAnswerIsAVerdict) {
   const Outcome outcome = mlacheck({"run", kCensus, "--kernel", library("crashes_at_exit")});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("CRASHED    libwrong_kernel_crashes_at_exit.so end"),
-                                 HasSubstr("after its last answer: killed by signal 6")));
+                                 HasSubstr("after its last answer: killed by signal 6"),
+                                 HasSubstr("repeat: mlacheck run 'mlacheck1 op=")));
 }
 
 TEST(WrongKernels, AFailureNamesWorstElementBoundAndBudgetAndRepeatsItself) {

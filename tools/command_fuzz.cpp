@@ -4,10 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "property_tests/campaign.h"
@@ -20,10 +22,14 @@
 #include "tools/kernel_options.h"
 #include "tools/reference_library.h"
 #include "tools/report_options.h"
+#include "tools/shell_word.h"
 
 namespace mlacheck {
 
 namespace {
+
+constexpr std::chrono::seconds kCallTimeout{30};
+constexpr const char* kWhole = "0/1";
 
 struct FuzzOptions {
   KernelOptions kernels;
@@ -31,7 +37,7 @@ struct FuzzOptions {
   std::uint64_t seed = 1;
   std::optional<std::int64_t> cases;
   std::optional<double> seconds;
-  std::string shard = "0/1";
+  std::string shard = kWhole;
   std::string regressions;
   std::string batch;
   bool stop_on_first = false;
@@ -180,6 +186,21 @@ CampaignPlan plan_of(const FuzzOptions& options) {
   return plan;
 }
 
+// The campaign again, of one library.
+std::string command_of(const FuzzOptions& options, const KernelLibrary& library) {
+  std::string command = "mlacheck fuzz" + kernel_options_of(library, kCallTimeout);
+  for (const std::string& op : options.operators) command += " --op " + op;
+  command += fmt::format(" --seed {}", options.seed);
+  if (options.cases) command += fmt::format(" --cases {}", *options.cases);
+  if (options.seconds) command += fmt::format(" --seconds {}", *options.seconds);
+  if (options.shard != kWhole) command += " --shard " + options.shard;
+  for (const auto& [option, file] :
+       {std::pair("--regressions", &options.regressions), std::pair("--batch", &options.batch)})
+    if (!file->empty()) command += fmt::format(" {} {}", option, shell_word(*file));
+  if (options.stop_on_first) command += " --stop-on-first";
+  return command;
+}
+
 int fuzz(const FuzzOptions& options) {
   CampaignPlan plan = plan_of(options);
   std::optional<RegressionFile> regressions;
@@ -214,7 +235,8 @@ int fuzz(const FuzzOptions& options) {
     for (CheckResult& result : verdicts(record, plan.draws)) report.add(std::move(result));
   if (!interrupted)
     for (const KernelLibrary& library : libraries)
-      for (CheckResult& result : check_end(library)) report.add(std::move(result));
+      for (CheckResult& result : check_end(library, command_of(options, library)))
+        report.add(std::move(result));
   if (const std::string unwritten = watcher.unwritten(); !unwritten.empty())
     report.error(unwritten);
   report.note(fmt::format("fuzz: {:.1f} cases/s{}", watcher.cases_per_second(),
@@ -226,7 +248,7 @@ int fuzz(const FuzzOptions& options) {
 
 void add_fuzz(CLI::App& app, Action& action) {
   auto options = std::make_shared<FuzzOptions>();
-  options->kernels.timeout_seconds = 30;
+  options->kernels.timeout_seconds = static_cast<int>(kCallTimeout.count());
   CLI::App* command =
       app.add_subcommand("fuzz", "Random cases that aim, until a budget: failures are shrunk");
   add_kernel_options(

@@ -20,6 +20,7 @@
 #include "tools/gate_recipes.h"
 #include "tools/golden_checks.h"
 #include "tools/interruption.h"
+#include "tools/judgements.h"
 #include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
 #include "tools/reference_library.h"
@@ -117,7 +118,8 @@ int run_gate(const GateOptions& options) {
     }
   }
   for (const KernelLibrary& library : libraries)
-    for (CheckResult& result : check_end(library)) report.add(std::move(result));
+    for (CheckResult& result : check_end(library, "mlacheck gate" + kernel_options_of(library)))
+      report.add(std::move(result));
   if (Interruption::requested()) return report.finish();
   report.progress(done, recipes.size(), "museum");
   for (CheckResult& result :

@@ -14,6 +14,7 @@
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "fixtures/model/model_recording.h"
 #include "tools/commands.h"
+#include "tools/judgements.h"
 #include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
 #include "tools/layer_kernels.h"
@@ -69,8 +70,7 @@ void judge_capture(const std::filesystem::path& path, const std::vector<KernelLi
                   .seconds = stage.stage == "output" ? watch.seconds() : 0});
     for (const KernelLibrary& library : libraries) {
       const std::string repro =
-          fmt::format("mlacheck oracle {} --kernel {}", shell_word(path.string()),
-                      shell_word(library.path().string()));
+          "mlacheck oracle " + shell_word(path.string()) + kernel_options_of(library);
       for (CheckResult& result :
            check_layer_kernels(model.sizes(), numerics, layer.input, ours, library, repro)) {
         result.name = fmt::format("{} {}", name, result.name);
@@ -93,8 +93,12 @@ int judge_captures(const std::vector<std::string>& files, const KernelOptions& k
       report.error(fmt::format("{}: {}", file, error.what()));
     }
   }
+  std::string all;
+  for (const std::string& file : files) all += ' ' + shell_word(file);
   for (const KernelLibrary& library : libraries)
-    for (CheckResult& result : check_end(library)) report.add(std::move(result));
+    for (CheckResult& result :
+         check_end(library, "mlacheck oracle" + all + kernel_options_of(library)))
+      report.add(std::move(result));
   return report.finish();
 }
 

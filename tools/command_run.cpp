@@ -11,6 +11,7 @@
 #include "tools/case_checks.h"
 #include "tools/commands.h"
 #include "tools/interruption.h"
+#include "tools/judgements.h"
 #include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
 #include "tools/report_options.h"
@@ -50,7 +51,7 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
     add(check_kernels(recipe, loaded[i]));
     for (const mlacheck_kernel* kernel : loaded[i].kernels())
       if (with_laws) add(check_laws(recipe, loaded[i], *kernel));
-    add(check_end(loaded[i]));
+    add(check_end(loaded[i], repro_of(recipe, &loaded[i])));
   }
   const int code = report.finish();
   // The reference's verdict is none on kernels that did not run.

@@ -13,10 +13,16 @@
 
 namespace mlacheck {
 
+std::string kernel_options_of(const KernelLibrary& library, std::chrono::seconds by_itself) {
+  std::string options = " --kernel " + shell_word(library.path().string());
+  if (library.call_timeout() != by_itself)
+    options += fmt::format(" --timeout {}", library.call_timeout().count());
+  return options;
+}
+
 std::string repro_of(const Recipe& recipe, const KernelLibrary* library) {
-  std::string command = "mlacheck run " + shell_word(minimal(recipe));
-  if (library != nullptr) command += " --kernel " + shell_word(library->path().string());
-  return command;
+  return "mlacheck run " + shell_word(minimal(recipe)) +
+         (library == nullptr ? "" : kernel_options_of(*library));
 }
 
 void distrust(CheckResult& result, const Recipe& recipe) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cuda/plugin/kernel_library.h"
+#include "cuda/plugin/kernel_process_pool.h"
 #include "cuda/plugin/kernel_worker.h"
 #include "fixtures/case.h"
 #include "reference/verdict/numerics_contract.h"
@@ -16,6 +18,10 @@
 namespace mlacheck {
 
 // What the checks of the reference and of kernels share.
+
+// " --kernel LIBRARY", and the time that its calls have where the command gives another by itself.
+std::string kernel_options_of(const KernelLibrary& library,
+                              std::chrono::seconds by_itself = kKernelTimeout);
 
 // The command that repeats a case, with a kernel library or without (null).
 std::string repro_of(const Recipe& recipe, const KernelLibrary* library);

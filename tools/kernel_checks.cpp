@@ -141,11 +141,11 @@ CheckResult check_support(const Recipe& recipe, const KernelLibrary& library,
   return result;
 }
 
-std::vector<CheckResult> check_end(const KernelLibrary& library) {
+std::vector<CheckResult> check_end(const KernelLibrary& library, const std::string& repro) {
   std::vector<CheckResult> results;
   for (const std::string& flaw : library.finish())
     results.push_back({fmt::format("{} end", library.path().filename().string()), Status::crashed,
-                       fmt::format("after its last answer: {}", flaw), ""});
+                       fmt::format("after its last answer: {}", flaw), repro});
   return results;
 }
 

@@ -48,7 +48,7 @@ CheckResult check_support(const Recipe& recipe, const KernelLibrary& library,
                           const mlacheck_kernel& kernel);
 
 // Once nothing more is asked of the library: CRASHED for each way in which a process that has made its
-// calls came to a bad end after them. Empty where all ended well.
-std::vector<CheckResult> check_end(const KernelLibrary& library);
+// calls came to a bad end after them, which `repro` repeats. Empty where all ended well.
+std::vector<CheckResult> check_end(const KernelLibrary& library, const std::string& repro);
 
 }  // namespace mlacheck

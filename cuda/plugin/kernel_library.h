@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -44,6 +45,8 @@ class KernelLibrary {
   KernelTarget target(std::string_view kernel) const;
   // The same library, whose calls are made in processes of their own.
   KernelLibrary afresh() const;
+  // What each of its calls has.
+  std::chrono::seconds call_timeout() const;
   // How many calls of its kernels have hung: after kMostHangs there is no other.
   std::int64_t hangs() const;
   // Asks the processes that have made its calls to end, and says what is wrong with their ends: a crash

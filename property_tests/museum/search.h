@@ -28,7 +28,7 @@ class Museum {
  public:
   explicit Museum(LoadLibrary load) : load_(std::move(load)), library_(load_()) {}
 
-  const std::filesystem::path& path() const { return library_.path(); }
+  const KernelLibrary& library() const { return library_; }
   const mlacheck_kernel& kernel(const std::string& name) const { return library_.kernel(name); }
   std::vector<std::string> names() const;
 

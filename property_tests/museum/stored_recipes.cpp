@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "tools/judgements.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck::museum {
@@ -75,8 +76,7 @@ std::vector<CheckResult> replay(const std::vector<StoredRecipe>& recipes,
   std::int64_t caught = 0;
   for (const StoredRecipe& stored : recipes) {
     Museum& museum = stored.check == "call" ? hasty : patient;
-    const std::string repro = fmt::format("mlacheck run '{}' --kernel {}", minimal(stored.recipe),
-                                          patient.path().string());
+    const std::string repro = repro_of(stored.recipe, &museum.library());
     const std::vector<CheckResult> found = museum.check(stored.fault, stored.recipe);
     if (found.empty()) {
       results.push_back({fmt::format("museum: {}", stored.fault), Status::fail,
