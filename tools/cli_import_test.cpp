@@ -139,6 +139,26 @@ TEST_F(Import, TakesWhatTransformersRecorded) {
   EXPECT_EQ(mlacheck({"golden", "check", golden()}).code, 0);
 }
 
+// What --synthetic names is one model, whatever the command.
+TEST_F(Import, OfASyntheticModelIsOfItsFiles) {
+  ASSERT_EQ(import().code, 0);
+  std::filesystem::rename(golden(), folder_ / "a.h5");
+  const std::string model = folder_ / "model";
+  ASSERT_EQ(mlacheck({"golden", "synthesize", "glm5:tiny", "--out", model}).code, 0);
+  ASSERT_EQ(mlacheck({"golden", "import", recording(), "--checkpoint", model, "--layer", "0",
+                      "--out", golden()})
+                .code,
+            0);
+  const Golden a = read_golden(folder_ / "a.h5"), b = read_golden(golden());
+  EXPECT_EQ(a.datasets, b.datasets);
+  EXPECT_EQ(nlohmann::json::parse(a.text("config_json")),
+            nlohmann::json::parse(b.text("config_json")));
+  std::filesystem::remove(golden());
+  const Outcome absent = mlacheck({"golden", "import", recording(), "--synthetic", "glm5:tiny",
+                                   "--layer", "3", "--out", golden()});
+  expect_refused(absent, 2, HasSubstr("--layer 3: the model has layers 0 to 2"));
+}
+
 // ---- What is wrong is named ----
 
 TEST_F(Import, OfAWrongOrderIsNamedByStage) {
@@ -251,11 +271,19 @@ TEST_F(Import, OfMoreTokensThanTopKNeedsTheIndices) {
 TEST_F(Import, OfHiddenStatesAloneOrNoneIsRefused) {
   const Matrix hidden = stages_["hidden_states"];
   stages_.erase("hidden_states");
-  expect_refused(import(), 3, HasSubstr("nor hidden_states"));
+  expect_refused(import(), 3,
+                 AllOf(HasSubstr("has neither layer0.hidden_states nor hidden_states"),
+                       HasSubstr("got arrays attn_latent, attn_output, "), HasSubstr(" more")));
   stages_.clear();
   indices_.clear();
   stages_["hidden_states"] = hidden;
-  expect_refused(import(), 3, HasSubstr("nothing to compare"));
+  expect_refused(import(), 3,
+                 AllOf(HasSubstr("nothing to compare"), HasSubstr("got arrays hidden_states")));
+  stages_["layer2.kv"] = stages_["layer14.kv"] = Matrix(1, 1);
+  expect_refused(import(), 3, HasSubstr("expected stages of layer 0, got layers 2, 14"));
+  stages_.erase("hidden_states");
+  expect_refused(import(), 3,
+                 HasSubstr("nor hidden_states: expected one of them, got layers 2, 14"));
 }
 
 }  // namespace

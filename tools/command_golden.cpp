@@ -108,8 +108,8 @@ void add_capture(CLI::App& golden, Action& action) {
                                     "on from what it keeps in <out>.capture");
   auto* of_synthetic = from->add_option(
       "--synthetic", options->model.synthetic,
-      "A whole model that is made up as it runs: glm5, glm52 or dsv32, with attention of the real "
-      "size, or each with :tiny");
+      "The made-up model that golden synthesize writes, made as it runs: glm5, glm52 or dsv32, or "
+      "each with :tiny");
   auto* of_recording = from->add_option(
       "--recording", options->recording,
       "A capture of tools/capture_transformers.py, kept beside the reference's answer");

@@ -81,10 +81,10 @@ void add_golden_import(CLI::App& golden, Action& action) {
   weights->add_option("--checkpoint", request.checkpoint,
                       "As of golden capture: safetensors or GGUF");
   auto* synthetic = weights->add_option("--synthetic", request.synthetic,
-                                        "A model of the hash checkpoint: glm5, glm52 or dsv32, "
-                                        "each also with :tiny");
+                                        "The made-up model that golden synthesize writes: glm5, "
+                                        "glm52 or dsv32, or each with :tiny");
   weights->require_option(1);
-  command->add_option("--seed", request.seed, "Of the hash checkpoint")
+  command->add_option("--seed", request.seed, "Of the synthetic model")
       ->needs(synthetic)
       ->capture_default_str();
   command->add_option("--layer", request.layer, "The recorded layer")->required();

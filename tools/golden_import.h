@@ -15,7 +15,7 @@ namespace mlacheck {
 struct ImportRequest {
   std::vector<std::filesystem::path> files;  // read_engine_layer
   std::filesystem::path checkpoint;          // or
-  std::string synthetic;                     // a name of model_names(): the hash checkpoint's
+  std::string synthetic;                     // a name of synthetic_model
   std::uint64_t seed = 1;
   std::int64_t layer = 0;
   std::string profile = "hf";
