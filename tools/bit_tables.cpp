@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "fixtures/counter_random.h"
+#include "reference/arithmetic/dot_block.h"
 #include "reference/arithmetic/exp2.h"
 #include "reference/arithmetic/log2.h"
 #include "reference/arithmetic/pow.h"
@@ -185,6 +186,30 @@ std::vector<Tensor> index_key_page_table(const BitTable& table) {
   return {tensor_of("cache", DType::u8, cache), tensor_of("keys", DType::f32, keys)};
 }
 
+std::vector<Tensor> dot_block_table(const BitTable&) {
+  constexpr std::int64_t kTokens = 70, kOutputs = 19, kElements = 2077;
+  const auto values = [](std::string_view stream, std::int64_t rows) {
+    const CounterRandom random(1, stream);
+    std::vector<float> x;
+    for (std::int64_t i = 0; i < rows * kElements; ++i)
+      x.push_back(static_cast<float>(
+                      static_cast<std::int32_t>(random.bits(static_cast<std::uint64_t>(i)))) *
+                  0x1p-31f);
+    return x;
+  };
+  const std::vector<float> x = values("x", kTokens), w = values("w", kOutputs);
+  std::vector<float> y(kTokens * kOutputs);
+  dot_block({.x = x.data(),
+             .x_stride = kElements,
+             .tokens = kTokens,
+             .w = w.data(),
+             .outputs = kOutputs,
+             .n = kElements,
+             .y = y.data(),
+             .y_stride = kOutputs});
+  return {tensor_of("y", DType::f32, y)};
+}
+
 std::vector<Tensor> mma_table(const BitTable& table) {
   std::vector<Tensor> tensors;
   for (const MmaFill fill : kMmaFills)
@@ -213,6 +238,7 @@ std::vector<BitTable> make_tables() {
     tables.push_back(
         {fmt::format("mma.{}.{}", name_of(kTableMma[i].element), name_of(kTableMma[i].lowering)),
          mma_table, true, i});
+  tables.push_back({"dot_block", dot_block_table, true});
   return tables;
 }
 

@@ -13,8 +13,8 @@ namespace mlacheck {
 struct BitTable {
   std::string name;
   std::vector<Tensor> (*make)(const BitTable& table);
-  bool tensor_core = false;  // the same under every TensorCoreIsa
-  int variant = 0;           // of tables that share a maker
+  bool every_set = false;  // to be made under every InstructionSet
+  int variant = 0;         // of tables that share a maker
 };
 
 // All of them, in the order of the file.

@@ -31,7 +31,7 @@ inline constexpr MmaFill kMmaFills[] = {MmaFill::normal, MmaFill::wide,    MmaFi
 
 std::string_view name_of(MmaFill fill);
 
-// C + A B for random A [200, k], B [k, 60], row-major, on the TensorCoreIsa in use.
+// C + A B for random A [200, k], B [k, 60], row-major, on the InstructionSet in use.
 std::vector<float> mma_results(Mma mma, MmaFill fill);
 
 }  // namespace mlacheck

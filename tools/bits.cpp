@@ -24,7 +24,7 @@
 
 #include "fixtures/case.h"
 #include "fixtures/recipe.h"
-#include "reference/arithmetic/tensor_core.h"
+#include "reference/arithmetic/instruction_set.h"
 #include "tools/bit_tables.h"
 #include "tools/stopwatch.h"
 
@@ -43,7 +43,7 @@ struct Entry {
   std::string line;  // what follows the hash, in canonical form
   std::string shown;
   std::function<std::vector<Tensor>()> run;
-  bool tensor_core = false;  // to be run under every TensorCoreIsa
+  bool every_set = false;  // to be run under every InstructionSet
 };
 
 constexpr std::string_view kTable = "table ";
@@ -77,7 +77,7 @@ Options parse_options(const std::vector<std::string_view>& arguments) {
 
 Entry entry_of(std::string hash, const BitTable& table) {
   const std::string line = fmt::format("{}{}", kTable, table.name);
-  return {std::move(hash), line, line, [&table] { return table.make(table); }, table.tensor_core};
+  return {std::move(hash), line, line, [&table] { return table.make(table); }, table.every_set};
 }
 
 Entry entry_of(std::string hash, const Recipe& recipe) {
@@ -133,9 +133,9 @@ int check(const std::vector<Entry>& entries) {
   const Stopwatch watch;
   for (const Entry& entry : entries) {
     bool pass = true;
-    if (entry.tensor_core)
-      for (const TensorCoreIsa isa : tensor_core_isas()) {
-        use_tensor_core_isa(isa);
+    if (entry.every_set)
+      for (const InstructionSet isa : instruction_sets()) {
+        use_instruction_set(isa);
         pass &= check(entry, fmt::format(" {}", name_of(isa)));
       }
     else

@@ -12,6 +12,7 @@
 #include "cuda/device/matrix.h"
 #include "cuda/device/thread.h"
 #include "cuda/device/warp.h"
+#include "reference/arithmetic/instruction_set.h"
 #include "reference/arithmetic/tensor_core.h"
 #include "reference/formats/f16.h"
 
@@ -95,8 +96,8 @@ void multiply(Arguments arguments) {
 }
 
 void gemm(benchmark::State& state) {
-  const auto isa = static_cast<TensorCoreIsa>(state.range(0));
-  use_tensor_core_isa(isa);
+  const auto isa = static_cast<InstructionSet>(state.range(0));
+  use_instruction_set(isa);
   state.SetLabel(std::string(name_of(isa)));
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
@@ -121,7 +122,7 @@ void gemm(benchmark::State& state) {
                          benchmark::Counter::kIsRate);
 }
 void every_variant(benchmark::internal::Benchmark* benchmark) {
-  for (TensorCoreIsa isa : tensor_core_isas()) benchmark->Arg(static_cast<int>(isa));
+  for (InstructionSet isa : instruction_sets()) benchmark->Arg(static_cast<int>(isa));
   benchmark->Unit(benchmark::kMillisecond);
 }
 BENCHMARK(gemm)->Apply(every_variant);

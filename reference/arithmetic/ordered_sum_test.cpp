@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "reference/arithmetic/dot_block.h"
+#include "reference/arithmetic/instruction_set.h"
 #include "reference/arithmetic/ordered_dots.h"
 #include "reference/arithmetic/ordered_weighted_sums.h"
 
@@ -133,6 +136,46 @@ TEST_P(OrderedSum, DotsThatShareLoads) {
     expect_dots<2, 1>(numbers, n);
     expect_dots<3, 2>(numbers, n);
   }
+}
+
+// Of each size a whole tile, a part of one, and more than one block; of n also more than is taken at
+// a time.
+TEST_P(OrderedSum, BlocksOfDotsUnderEveryInstructionSet) {
+  Numbers numbers(GetParam());
+  constexpr float kUntouched = 12345;
+  const InstructionSet best = instruction_set();
+  for (const auto& [tokens, outputs, n] : {std::array<std::int64_t, 3>{0, 1, 8},
+                                           {1, 1, 0},
+                                           {1, 5, 15},
+                                           {3, 4, 16},
+                                           {4, 3, 33},
+                                           {9, 18, 100},
+                                           {66, 21, 47},
+                                           {5, 6, 1024},
+                                           {6, 5, 2077}}) {
+    const std::int64_t x_stride = n + 3, y_stride = outputs + 2;
+    const std::vector<float> x = numbers.take(tokens * x_stride), w = numbers.take(outputs * n);
+    for (const InstructionSet set : instruction_sets()) {
+      use_instruction_set(set);
+      std::vector<float> y(static_cast<std::size_t>(tokens * y_stride), kUntouched);
+      dot_block({.x = x.data(),
+                 .x_stride = x_stride,
+                 .tokens = tokens,
+                 .w = w.data(),
+                 .outputs = outputs,
+                 .n = n,
+                 .y = y.data(),
+                 .y_stride = y_stride});
+      for (std::int64_t t = 0; t < tokens; ++t)
+        for (std::int64_t o = 0; o < y_stride; ++o)
+          ASSERT_EQ(
+              bits(y[static_cast<std::size_t>(t * y_stride + o)]),
+              bits(o < outputs ? defined_sum(products(x.data() + t * x_stride, w.data() + o * n, n))
+                               : kUntouched))
+              << name_of(set) << ", n = " << n << ", dot " << t << ", " << o;
+    }
+  }
+  use_instruction_set(best);
 }
 
 template <int R>

@@ -8,11 +8,22 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "reference/arithmetic/instruction_set.h"
 #include "reference/arithmetic/tensor_core_kernel.h"
 #include "reference/arithmetic/tensor_core_slow.h"
 
 namespace mlacheck {
 namespace detail {
+
+const TensorCoreKernel& tensor_core_kernel() {
+#if defined(__x86_64__)
+  const InstructionSet set = instruction_set();
+  if (set == InstructionSet::avx512) return kAvx512Kernel;
+  if (set == InstructionSet::avx2) return kAvx2Kernel;
+#endif
+  return kPortableKernel;
+}
+
 namespace {
 
 // Element bits as the adder sees them.

@@ -23,6 +23,8 @@ namespace mlacheck {
 // None of this is documented by NVIDIA. f16, bf16 and the sm_90 e4m3 form were checked against an
 // H200; the others come from published probes (microsoft/MMA-Sim; Khattak and Mikaitis,
 // arXiv:2512.07004).
+//
+// The same bits under every InstructionSet.
 
 // What an mma instruction becomes on a chip.
 enum class Lowering {
@@ -130,17 +132,5 @@ class MmaB {
 // `stride` elements a row of C. Throws std::invalid_argument when a and b differ in k or
 // instruction.
 void mma_accumulate(const MmaA& a, const MmaB& b, float* c, std::int64_t stride);
-
-// The variants of the code above: the same bits from each. The best one that this CPU runs is
-// chosen at first use.
-enum class TensorCoreIsa { portable, avx2, avx512 };
-
-std::string_view name_of(TensorCoreIsa isa);
-// Those that this build has and this CPU runs, slowest first.
-std::vector<TensorCoreIsa> tensor_core_isas();
-TensorCoreIsa tensor_core_isa();
-// For tests and benchmarks; every thread uses it from now on. Throws std::invalid_argument when it
-// is not among tensor_core_isas().
-void use_tensor_core_isa(TensorCoreIsa isa);
 
 }  // namespace mlacheck

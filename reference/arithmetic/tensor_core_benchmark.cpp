@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reference/arithmetic/instruction_set.h"
 #include "reference/arithmetic/tensor_core.h"
 #include "reference/arithmetic/tensor_core_cases.h"
 #include "reference/arithmetic/tensor_core_slow.h"
@@ -40,12 +41,12 @@ void label(benchmark::State& state, std::string_view variant) {
 // Arguments: instruction, variant.
 void every_variant(benchmark::internal::Benchmark* benchmark) {
   for (std::int64_t mma = 0; mma < std::ssize(testing::kAllMma); ++mma)
-    for (TensorCoreIsa isa : tensor_core_isas()) benchmark->Args({mma, static_cast<int>(isa)});
+    for (InstructionSet isa : instruction_sets()) benchmark->Args({mma, static_cast<int>(isa)});
 }
 
 void use_variant(benchmark::State& state) {
-  use_tensor_core_isa(static_cast<TensorCoreIsa>(state.range(1)));
-  label(state, name_of(tensor_core_isa()));
+  use_instruction_set(static_cast<InstructionSet>(state.range(1)));
+  label(state, name_of(instruction_set()));
 }
 
 template <class Bits>

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "reference/arithmetic/instruction_set.h"
 #include "reference/arithmetic/tensor_core_cases.h"
 
 namespace mlacheck {
@@ -99,14 +100,14 @@ TEST_P(DeviceVectors, IntegerModelReproducesEveryBit) {
 }
 
 TEST_P(DeviceVectors, FastFormReproducesEveryBit) {
-  const TensorCoreIsa before = tensor_core_isa();
-  for (TensorCoreIsa isa : tensor_core_isas()) {
-    use_tensor_core_isa(isa);
+  const InstructionSet before = instruction_set();
+  for (InstructionSet isa : instruction_sets()) {
+    use_instruction_set(isa);
     EXPECT_EQ(
         differences([](const MmaTile& tile) { return testing::run_fast(GetParam().mma, tile); }), 0)
         << name_of(isa);
   }
-  use_tensor_core_isa(before);
+  use_instruction_set(before);
 }
 
 // On 120 tiles, 15,360 outputs.

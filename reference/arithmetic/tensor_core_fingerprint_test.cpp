@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "reference/arithmetic/instruction_set.h"
 #include "reference/arithmetic/tensor_core_cases.h"
 
 namespace mlacheck {
@@ -93,18 +94,18 @@ void expect_words(const std::string& name, const SlowRules& rules, DType element
 
 // The instruction itself, slow and fast on every variant.
 void expect_instruction(Mma mma, const Words& words) {
-  const TensorCoreIsa before = tensor_core_isa();
+  const InstructionSet before = instruction_set();
   for (int i = 1; i <= 11; ++i) {
     const MmaTile tile = tile_of(mma.element, vector_number(i, mma_k(mma)));
     const std::uint32_t expected = words[static_cast<std::size_t>(i - 1)];
     EXPECT_EQ(bits_of(testing::run_slow(mma, tile).d[0][0]), expected) << "slow, V" << i;
-    for (TensorCoreIsa isa : tensor_core_isas()) {
-      use_tensor_core_isa(isa);
+    for (InstructionSet isa : instruction_sets()) {
+      use_instruction_set(isa);
       EXPECT_EQ(bits_of(testing::run_fast(mma, tile).d[0][0]), expected)
           << name_of(isa) << ", V" << i;
     }
   }
-  use_tensor_core_isa(before);
+  use_instruction_set(before);
 }
 
 constexpr std::uint32_t kP = 0x3a000000;  // 2^-11: kSmall cut by F = 25
@@ -249,7 +250,7 @@ TEST(SpecialValues, OneOutput) {
       {"C = -0", DType::e4m3, {}, 0x80000000, 0},
       {"exact cancellation", DType::f16, {{0x3c00, 0xbc00}}, 0x3f800000, 0},
   };
-  const TensorCoreIsa before = tensor_core_isa();
+  const InstructionSet before = instruction_set();
   for (const Special& special : cases)
     for (const Mma mma : testing::kAllMma) {
       if (mma.element != special.element || mma.lowering == Lowering::qmma16_f13) continue;
@@ -262,13 +263,13 @@ TEST(SpecialValues, OneOutput) {
       tile.c[0][0] = std::bit_cast<float>(special.c);
       EXPECT_EQ(bits_of(testing::run_slow(mma, tile).d[0][0]), special.d)
           << special.name << ", slow, " << testing::test_name_of(mma);
-      for (TensorCoreIsa isa : tensor_core_isas()) {
-        use_tensor_core_isa(isa);
+      for (InstructionSet isa : instruction_sets()) {
+        use_instruction_set(isa);
         EXPECT_EQ(bits_of(testing::run_fast(mma, tile).d[0][0]), special.d)
             << special.name << ", " << name_of(isa) << ", " << testing::test_name_of(mma);
       }
     }
-  use_tensor_core_isa(before);
+  use_instruction_set(before);
 }
 
 // A zero term counts as 2^-133 (2^-132 at F = 24), so that no product below 2^(-133 - F) is felt:

@@ -35,7 +35,7 @@ extern const TensorCoreKernel kAvx2Kernel;
 extern const TensorCoreKernel kAvx512Kernel;
 #endif
 
-// The one in use.
+// That of the instruction set in use.
 const TensorCoreKernel& tensor_core_kernel();
 
 // The integer model on prepared operands: row m, column n, `products` values of k from pair `pair`

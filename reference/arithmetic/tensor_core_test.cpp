@@ -1,5 +1,6 @@
 // The fast form against the integer model, on every variant that this CPU runs.
 #include "reference/arithmetic/tensor_core.h"
+#include "reference/arithmetic/instruction_set.h"
 
 #include <gtest/gtest.h>
 
@@ -20,13 +21,13 @@ using testing::MmaTile;
 // Restores the variant in use.
 class UseIsa {
  public:
-  explicit UseIsa(TensorCoreIsa isa) : before_(tensor_core_isa()) { use_tensor_core_isa(isa); }
-  ~UseIsa() { use_tensor_core_isa(before_); }
+  explicit UseIsa(InstructionSet isa) : before_(instruction_set()) { use_instruction_set(isa); }
+  ~UseIsa() { use_instruction_set(before_); }
   UseIsa(const UseIsa&) = delete;
   UseIsa& operator=(const UseIsa&) = delete;
 
  private:
-  TensorCoreIsa before_;
+  InstructionSet before_;
 };
 
 class TensorCore : public ::testing::TestWithParam<Mma> {};
@@ -43,7 +44,7 @@ TEST_P(TensorCore, EqualsTheIntegerModel) {
       MmaTile tile = generator.make(fill);
       for (int link = 0; link < 4; ++link) {
         const MmaResult expected = testing::run_slow(mma, tile);
-        for (TensorCoreIsa isa : tensor_core_isas()) {
+        for (InstructionSet isa : instruction_sets()) {
           const UseIsa use(isa);
           ASSERT_EQ(testing::count_differences(testing::run_fast(mma, tile), expected), 0)
               << name_of(isa) << ", fill " << static_cast<int>(fill) << ", tile " << repeat
@@ -83,7 +84,7 @@ void check_whole_product(Mma mma, int rows, int columns, int k, Fill fill) {
         float& d = expected[static_cast<std::size_t>(m * c_stride + n)];
         d = mma_slow(mma, row, column, d);
       }
-  for (TensorCoreIsa isa : tensor_core_isas()) {
+  for (InstructionSet isa : instruction_sets()) {
     const UseIsa use(isa);
     std::vector<float> d = c;
     mma_accumulate(MmaA(mma, a.data(), rows, k, a_stride),
@@ -172,18 +173,19 @@ TEST(TensorCoreErrors, OperandsDoNotFitTheInstruction) {
       std::invalid_argument);
 }
 
-TEST(TensorCoreIsa, EveryListedVariantCanBeForced) {
-  const std::vector<TensorCoreIsa> isas = tensor_core_isas();
+TEST(InstructionSet, EveryListedVariantCanBeForced) {
+  const std::vector<InstructionSet> isas = instruction_sets();
   ASSERT_FALSE(isas.empty());
-  EXPECT_EQ(isas.front(), TensorCoreIsa::portable);
-  EXPECT_EQ(tensor_core_isa(), isas.back());
-  for (TensorCoreIsa isa : isas) {
+  EXPECT_EQ(isas.front(), InstructionSet::portable);
+  EXPECT_EQ(instruction_set(), isas.back());
+  for (InstructionSet isa : isas) {
     const UseIsa use(isa);
-    EXPECT_EQ(tensor_core_isa(), isa) << name_of(isa);
+    EXPECT_EQ(instruction_set(), isa) << name_of(isa);
   }
-  for (TensorCoreIsa isa : {TensorCoreIsa::portable, TensorCoreIsa::avx2, TensorCoreIsa::avx512}) {
+  for (InstructionSet isa :
+       {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512}) {
     if (std::find(isas.begin(), isas.end(), isa) != isas.end()) continue;
-    EXPECT_THROW(use_tensor_core_isa(isa), std::invalid_argument) << name_of(isa);
+    EXPECT_THROW(use_instruction_set(isa), std::invalid_argument) << name_of(isa);
   }
 }
 

@@ -42,15 +42,15 @@ Matrix absorb_queries(const Matrix& q, const Weight& kv_b_proj, const ModelSizes
     for (std::int64_t j = 0; j < nope; ++j)
       for (std::int64_t c = 0; c < rank; ++c)
         transposed[size(c * nope + j)] = w_uk[size(j * rank + c)];
-    dot_block({.x = q.data.data() + h * s.qk_head_dim(),
-               .x_stride = q.cols,
-               .tokens = q.rows,
-               .w = transposed.data(),
-               .outputs = rank,
-               .n = nope,
-               .dtype = dtype,
-               .y = q_latent.data.data() + h * rank,
-               .y_stride = q_latent.cols});
+    rounded_dot_block({.x = q.data.data() + h * s.qk_head_dim(),
+                       .x_stride = q.cols,
+                       .tokens = q.rows,
+                       .w = transposed.data(),
+                       .outputs = rank,
+                       .n = nope,
+                       .y = q_latent.data.data() + h * rank,
+                       .y_stride = q_latent.cols},
+                      dtype);
   });
   return q_latent;
 }
@@ -69,15 +69,15 @@ Matrix expand_values(const Matrix& latent, const Weight& kv_b_proj, const ModelS
       s.num_attention_heads, buffer, [&](std::int64_t h, std::vector<float>& w_uv) {
         widen_rows(kv_b_proj, h * (s.qk_nope_head_dim + s.v_head_dim) + s.qk_nope_head_dim,
                    s.v_head_dim, w_uv.data());
-        dot_block({.x = latent.data.data() + h * rank,
-                   .x_stride = latent.cols,
-                   .tokens = latent.rows,
-                   .w = w_uv.data(),
-                   .outputs = s.v_head_dim,
-                   .n = rank,
-                   .dtype = dtype,
-                   .y = out.data.data() + h * s.v_head_dim,
-                   .y_stride = out.cols});
+        rounded_dot_block({.x = latent.data.data() + h * rank,
+                           .x_stride = latent.cols,
+                           .tokens = latent.rows,
+                           .w = w_uv.data(),
+                           .outputs = s.v_head_dim,
+                           .n = rank,
+                           .y = out.data.data() + h * s.v_head_dim,
+                           .y_stride = out.cols},
+                          dtype);
       });
   return out;
 }

@@ -6,14 +6,13 @@
 #include <stdexcept>
 #include <vector>
 
-#include "reference/arithmetic/ordered_dots.h"
 #include "reference/operators/parallel_rows.h"
 #include "reference/operators/views.h"
 
 namespace mlacheck {
 namespace {
 
-constexpr std::int64_t kOutputBlock = 8;   // weight rows widened together
+constexpr std::int64_t kOutputBlock = 16;  // weight rows widened together
 constexpr std::int64_t kTokenBlock = 128;  // tokens that share a widened row
 
 }  // namespace
@@ -30,18 +29,13 @@ Matrix widen(const Weight& w) {
   return m;
 }
 
-void dot_block(const DotBlock& b) {
-  constexpr int kShared = 4;  // outputs that share the loads of a token's row
-  for (std::int64_t t = 0; t < b.tokens; ++t) {
-    const float* x = b.x + t * b.x_stride;
-    float* y = b.y + t * b.y_stride;
-    std::int64_t o = 0;
-    for (; o + kShared <= b.outputs; o += kShared) {
-      const auto dots = ordered_dots<1, kShared>(x, 0, b.w + o * b.n, b.n, b.n);
-      for (int i = 0; i < kShared; ++i) y[o + i] = round_to(b.dtype, dots(0, i));
+void rounded_dot_block(const DotBlock& block, DType dtype) {
+  dot_block(block);
+  for (std::int64_t t = 0; t < block.tokens; ++t)
+    for (std::int64_t o = 0; o < block.outputs; ++o) {
+      float& y = block.y[t * block.y_stride + o];
+      y = round_to(dtype, y);
     }
-    for (; o < b.outputs; ++o) y[o] = round_to(b.dtype, ordered_dot(x, b.w + o * b.n, b.n));
-  }
 }
 
 Matrix linear(const Matrix& x, const Weight& w, DType dtype) {
@@ -62,15 +56,15 @@ Matrix linear(const Matrix& x, const Weight& w, DType dtype) {
       const std::int64_t o = block * kOutputBlock;
       const std::int64_t outputs = std::min(kOutputBlock, w.rows - o);
       widen_rows(w, o, outputs, rows.data());
-      dot_block({.x = x.row(first),
-                 .x_stride = x.cols,
-                 .tokens = tokens,
-                 .w = rows.data(),
-                 .outputs = outputs,
-                 .n = w.cols,
-                 .dtype = dtype,
-                 .y = y.row(first) + o,
-                 .y_stride = y.cols});
+      rounded_dot_block({.x = x.row(first),
+                         .x_stride = x.cols,
+                         .tokens = tokens,
+                         .w = rows.data(),
+                         .outputs = outputs,
+                         .n = w.cols,
+                         .y = y.row(first) + o,
+                         .y_stride = y.cols},
+                        dtype);
     });
   }
   return y;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "reference/arithmetic/dot_block.h"
 #include "reference/formats/dtype.h"
 #include "reference/layer/layer_weights.h"
 #include "reference/layer/matrix.h"
@@ -19,19 +20,7 @@ void widen_rows(const Weight& w, std::int64_t begin, std::int64_t count, float* 
 // A vector's elements widened to fp32.
 Matrix widen(const Weight& w);
 
-// The serial heart of linear: y[t * y_stride + o] for t < tokens, o < outputs, from token rows
-// x_stride apart and contiguous fp32 weight rows of n.
-struct DotBlock {
-  const float* x;
-  std::int64_t x_stride;
-  std::int64_t tokens;
-  const float* w;
-  std::int64_t outputs;
-  std::int64_t n;
-  DType dtype;
-  float* y;
-  std::int64_t y_stride;
-};
-void dot_block(const DotBlock& block);
+// The serial heart of linear: dots of token rows and contiguous weight rows, rounded to dtype.
+void rounded_dot_block(const DotBlock& block, DType dtype);
 
 }  // namespace mlacheck
