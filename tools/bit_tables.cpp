@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "fixtures/checkpoint/hash_checkpoint.h"
 #include "fixtures/counter_random.h"
+#include "fixtures/model/router.h"
 #include "reference/arithmetic/dot_block.h"
 #include "reference/arithmetic/exp2.h"
 #include "reference/arithmetic/log2.h"
@@ -218,6 +220,25 @@ std::vector<Tensor> mma_table(const BitTable& table) {
   return tensors;
 }
 
+// Of the models' routers, 256 experts in `variant` groups; every 7th logit is far out, some are equal.
+std::vector<Tensor> router_table(const BitTable& table) {
+  constexpr std::int64_t kTokens = 64, kExperts = 256;
+  const DecoderConfig config{.n_routed_experts = kExperts,
+                             .num_experts_per_tok = 8,
+                             .n_group = table.variant,
+                             .topk_group = (table.variant + 1) / 2,
+                             .routed_scaling_factor = 2.5};
+  const HashNormal logit("logits", 1, 1), bias("bias", 0.2, 1);
+  Matrix logits(kTokens, kExperts);
+  for (std::size_t i = 0; i < logits.data.size(); ++i)
+    logits.data[i] = logit(i % 13 == 12 ? i - 1 : i) * (i % 7 == 6 ? 40.0f : 1.0f);
+  std::vector<float> biases(kExperts);
+  for (std::size_t i = 0; i < biases.size(); ++i) biases[i] = bias(i % 13 == 12 ? i - 1 : i);
+  const Routing routing = route(logits, biases, config);
+  return {tensor_of("experts", DType::i32, routing.experts),
+          tensor_of("weights", DType::f32, routing.weights)};
+}
+
 std::vector<BitTable> make_tables() {
   using kv_record_656::Writer;
   std::vector<BitTable> tables = {
@@ -234,6 +255,8 @@ std::vector<BitTable> make_tables() {
   add_writer("arb", Writer::arb);
   for (const int page : {32, 64})
     tables.push_back({fmt::format("index_key_page.{}", page), index_key_page_table, false, page});
+  for (const int groups : {1, 8})
+    tables.push_back({fmt::format("router.{}", groups), router_table, false, groups});
   for (int i = 0; i < std::ssize(kTableMma); ++i)
     tables.push_back(
         {fmt::format("mma.{}.{}", name_of(kTableMma[i].element), name_of(kTableMma[i].lowering)),
