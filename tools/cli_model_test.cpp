@@ -26,7 +26,7 @@ class Model : public ::testing::Test {
   Model() { folder_.write("tokens", "3 14 15 9\n26 5 3\t49 0 8\n"); }
 
   void write_safetensors_model() const {
-    SmallModel().write_safetensors_model(folder_ / "model", DType::bf16);
+    write_synthetic(small_model(), SyntheticFormat::bf16, folder_ / "model");
   }
   Arguments capture_arguments(const std::string& out = "golden.h5",
                               const std::string& model = "model",
@@ -75,9 +75,9 @@ TEST_F(Model, IsCapturedAndChecked) {
 }
 
 TEST_F(Model, OfGgufIsCapturedAndChecked) {
-  SmallModel().write_gguf_model(folder_ / "model.gguf", GgmlType::q8_0);
-  EXPECT_EQ(mlacheck(capture_arguments("golden.h5", "model.gguf")).code, 0);
-  const Outcome checked = check("model.gguf");
+  write_synthetic(small_model(), SyntheticFormat::gguf, folder_ / "gguf");
+  EXPECT_EQ(mlacheck(capture_arguments("golden.h5", "gguf/model-00002-of-00004.gguf")).code, 0);
+  const Outcome checked = check("gguf");
   EXPECT_EQ(checked.code, 0) << checked.out << checked.err;
 }
 

@@ -31,11 +31,13 @@ void add_golden_synthesize(CLI::App& golden, Action& action) {
   command
       ->add_option(
           "--format", options->format,
-          "bf16 or fp8: safetensors; gguf: Q8_0 and F32, experts and dense MLPs in K-quants")
+          "bf16 or fp8: safetensors; gguf: Q8_0 and F32, experts and dense MLPs in K-quants; "
+          "gguf-bf16")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, SyntheticFormat>{{"bf16", SyntheticFormat::bf16},
                                                  {"fp8", SyntheticFormat::fp8},
-                                                 {"gguf", SyntheticFormat::gguf}}))
+                                                 {"gguf", SyntheticFormat::gguf},
+                                                 {"gguf-bf16", SyntheticFormat::gguf_bf16}}))
       ->default_str("bf16");
   command->add_option("--out", options->out, "The folder to write into")->required();
   command->callback([options, &action] {
