@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "property_tests/case_cost.h"
 #include "property_tests/generators.h"
 
 namespace mlacheck {
@@ -102,22 +103,6 @@ std::string keys_of(const Types& types) {
   return fmt::format("q={} kv={}", name_of(types.q), kNames[static_cast<std::size_t>(types.kv)]);
 }
 
-// Milliseconds of reference and oracle on one core.
-double cost_of(const SparseAttentionRecipe& r) {
-  // The oracle takes its time over weights that all but vanish.
-  const double slow = r.fill == AttentionFill::needle || r.fill == AttentionFill::ladder ? 4 : 1;
-  const double weights = slow * static_cast<double>(r.tokens * r.heads * r.topk);
-  const double products = weights * static_cast<double>(r.qk_dim + r.v_dim);
-  const double filled =
-      static_cast<double>(r.slots + r.tokens * r.heads) * static_cast<double>(r.qk_dim) +
-      static_cast<double>(r.tokens * r.heads * r.v_dim);
-  const double stored =
-      stored_rows(r.slots, r.page_size, r.page_gap) * static_cast<double>(r.qk_dim + r.row_pad);
-  const double stretched = stretched_ms(r.stretch, r.slots, r.page_size);
-  return stretched + 1e-6 * (1.2 * products + 150 * weights + 10 * filled + stored +
-                             20 * static_cast<double>(r.tokens * r.topk));
-}
-
 void draw_sizes(const Draw& draw, Large large, SparseAttentionRecipe& r) {
   const bool record = r.kv == KvFormat::record656;
   if (record) large = Large::nothing;
@@ -195,10 +180,10 @@ SparseAttentionRecipe draw_attention(Draw draw) {
   do {
     draw_sizes(draw, extent.large, r);
     draw.retry();
-  } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
+  } while (!extent.contains(cost_ms(r)) && draw.attempt() < Draw::kAttempts);
   // What a kernel insists on may cost more.
-  if (cost_of(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);
-  if (cost_of(r) > kMostMs) r.heads = r.topk = r.slots = 1;
+  if (cost_ms(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);
+  if (cost_ms(r) > kMostMs) r.heads = r.topk = r.slots = 1;
   return r;
 }
 

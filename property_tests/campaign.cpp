@@ -10,6 +10,7 @@
 
 #include "cuda/plugin/kernel_process_pool.h"
 #include "fixtures/counter_random.h"
+#include "property_tests/campaign_time.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck {
@@ -35,7 +36,10 @@ class Campaign {
  public:
   Campaign(std::span<const Contestant> contestants, const CampaignPlan& plan,
            CampaignWatcher& watcher)
-      : contestants_(contestants), plan_(plan), watcher_(watcher) {
+      : contestants_(contestants),
+        plan_(plan),
+        watcher_(watcher),
+        time_(plan.seconds, plan.shrinking, contestants.size()) {
     for (const Contestant& contestant : contestants)
       records_.emplace_back(contestant.name, contestant.op);
     narrowings_.resize(contestants.size());
@@ -50,11 +54,19 @@ class Campaign {
       watcher_.broke(error.what());
     }
     for (std::size_t i = 0; i < contestants_.size(); ++i) records_[i].retired = is_retired(i);
+    if (time_.is_over() || time_.left_out() > 0) watcher_.ran_out(time_.left_out());
     return std::move(records_);
   }
 
  private:
-  bool is_over() { return over_ || watcher_.stops() || watch_.seconds() > plan_.seconds; }
+  // What a case gave.
+  struct Tried {
+    std::vector<CheckResult> results = {};
+    bool hung = false;  // without results then: it is kept already
+    double seconds = 0;
+  };
+
+  bool is_over() { return over_ || watcher_.stops() || time_.is_over(); }
 
   std::int64_t hangs_of(std::size_t kernel) const {
     return contestants_[kernel].hangs == nullptr ? 0 : contestants_[kernel].hangs();
@@ -96,23 +108,20 @@ class Campaign {
     };
   }
   std::vector<CheckResult> all_laws(std::size_t kernel, const Recipe& recipe) {
-    return results_of(kernel, recipe,
-                      [&](const Recipe& r) { return contestants_[kernel].laws(r, ""); });
+    return put(kernel, recipe, [&](const Recipe& r) { return contestants_[kernel].laws(r, ""); })
+        .results;
   }
 
-  // Empty for a case that hangs, which is kept here, and for a library that is not called again: that
-  // says nothing of a recipe.
-  std::vector<CheckResult> results_of(std::size_t kernel, const Recipe& recipe,
-                                      const Trial& trial) {
-    hung_ = false;
+  // Nothing of a library that is not called again: that says nothing of a recipe.
+  Tried put(std::size_t kernel, const Recipe& recipe, const Trial& trial) {
     if (is_retired(kernel)) return {};
     watcher_.starts(contestants_[kernel], recipe, cases_);
+    const Stopwatch watch;
     std::vector<CheckResult> results = trial(recipe);
     const auto hang = std::ranges::find_if(results, &CheckResult::hung);
-    hung_ = hang != results.end();
-    if (!hung_) return results;
+    if (hang == results.end()) return {std::move(results), false, watch.seconds()};
     if (!watcher_.stops()) keep_hang(kernel, recipe, *hang, results);
-    return {};
+    return {.hung = true};
   }
 
   void keep_hang(std::size_t kernel, const Recipe& recipe, const CheckResult& hang,
@@ -127,41 +136,41 @@ class Campaign {
   }
 
   void try_case(std::size_t kernel, const Recipe& recipe, bool with_laws) {
-    const std::vector<CheckResult> results = results_of(kernel, recipe, contestants_[kernel].trial);
-    if ((results.empty() && !hung_) || watcher_.stops()) return;
+    if (time_.leaves_out(kernel, recipe)) return;
+    const Tried tried = put(kernel, recipe, contestants_[kernel].trial);
+    const std::vector<CheckResult>& results = tried.results;
+    if ((results.empty() && !tried.hung) || watcher_.stops()) return;
     ++cases_;
     KernelRecord& record = records_[kernel];
-    record.coverage.count(recipe, hung_ || was_judged(results));
-    if (hung_) return;
+    record.coverage.count(recipe, tried.hung || was_judged(results));
+    if (tried.hung) return;
+    time_.note(kernel, recipe, tried.seconds);
     if (!was_judged(results)) narrow(kernel, recipe);
     record.blind += shown_by(recipe).empty() && was_judged(results) ? 1 : 0;
-    judge(kernel, recipe, results, false);
+    judge(kernel, recipe, tried, false);
     // A wrong answer breaks laws too: nothing more is learnt of it.
     const bool is_right = std::ranges::none_of(
         results, [](const CheckResult& result) { return is_wrong(result.status); });
     if (with_laws && is_right && was_judged(results) && contestants_[kernel].laws != nullptr &&
-        !is_over()) {
-      const std::vector<CheckResult> of_laws = all_laws(kernel, recipe);
+        !is_over() && !time_.leaves_out_laws(tried.seconds)) {
+      const Tried of_laws = {all_laws(kernel, recipe), false, tried.seconds};
       if (!watcher_.stops()) judge(kernel, recipe, of_laws, true);
     }
   }
 
-  void judge(std::size_t kernel, const Recipe& recipe, const std::vector<CheckResult>& results,
-             bool of_laws) {
+  void judge(std::size_t kernel, const Recipe& recipe, const Tried& tried, bool of_laws) {
     KernelRecord& record = records_[kernel];
     bool stray = false;
-    for (const CheckResult& result : results) {
+    for (const CheckResult& result : tried.results) {
       record.elements += result.elements;
       if (!is_wrong(result.status)) {
-        note_budget(record, result);
-        if (result.status == Status::pass || result.status == Status::mistrusted)
-          record.trusted[result.name] |= result.status == Status::pass;
+        record.note_right(result);
         continue;
       }
       if (result.status == Status::improbable && !repeats(kernel, recipe, result, of_laws))
         stray = true;
       else
-        keep(kernel, recipe, result, of_laws);
+        keep(kernel, recipe, result, of_laws, tried.seconds);
     }
     record.improbable += stray ? 1 : 0;
   }
@@ -173,21 +182,16 @@ class Campaign {
       // To be done at once: nothing is drawn by it.
       if (is_over() || is_retired(kernel)) return true;
       watcher_.starts(contestants_[kernel], asked, cases_);
+      const Stopwatch watch;
       const CheckResult answer = contestants_[kernel].supports(asked);
       if (is_wrong(answer.status) && !watcher_.stops()) {
         if (answer.hung)
           keep_hang(kernel, asked, answer, {});
         else
-          keep(kernel, asked, answer, false);
+          keep(kernel, asked, answer, false, watch.seconds());
       }
       return answer.status == Status::pass;
     });
-  }
-
-  static void note_budget(KernelRecord& record, const CheckResult& result) {
-    if (result.budget_used <= record.budget_used) return;
-    record.budget_used = result.budget_used;
-    record.budget_used_by = result.repro;
   }
 
   // The check again; of crashes those that end alike.
@@ -204,12 +208,13 @@ class Campaign {
   }
 
   bool repeats(std::size_t kernel, const Recipe& recipe, const CheckResult& result, bool of_laws) {
-    return find(results_of(kernel, on_another_seed(recipe), again(kernel, result, of_laws)),
+    return find(put(kernel, on_another_seed(recipe), again(kernel, result, of_laws)).results,
                 result) != nullptr;
   }
 
   // A new failure is shrunk. A check that fails on the smallest recipe of another is one with it.
-  void keep(std::size_t kernel, const Recipe& recipe, const CheckResult& result, bool of_laws) {
+  void keep(std::size_t kernel, const Recipe& recipe, const CheckResult& result, bool of_laws,
+            double seconds) {
     KernelRecord& record = records_[kernel];
     for (Failure& failure : record.failures) {
       if (failure.hung) continue;  // what went wrong beside it was not looked into
@@ -226,12 +231,12 @@ class Campaign {
         recipe,
         [&](const Recipe& smaller) {
           if (watcher_.stops()) return false;
-          std::vector<CheckResult> results = results_of(kernel, smaller, trial);
+          std::vector<CheckResult> results = put(kernel, smaller, trial).results;
           if (watcher_.stops() || find(results, result) == nullptr) return false;
           failing.emplace_back(smaller, std::move(results));
           return true;
         },
-        shrinking());
+        time_.for_shrinking(seconds));
     failure.shrunk.minimal &= !watcher_.stops() && !is_retired(kernel);
     const auto smallest = std::ranges::find(failing, failure.shrunk.recipe,
                                             [](const auto& entry) { return entry.first; });
@@ -248,7 +253,8 @@ class Campaign {
 
   void explain(std::size_t kernel, const Recipe& recipe, Failure& failure) {
     const Contestant& contestant = contestants_[kernel];
-    if (contestant.explain == nullptr || is_retired(kernel)) return;
+    if (contestant.explain == nullptr || is_retired(kernel) || time_.for_shrinking(0).seconds == 0)
+      return;
     const std::int64_t hangs = hangs_of(kernel);
     failure.explanation = contestant.explain(std::array{recipe, failure.shrunk.recipe});
     if (hangs_of(kernel) == hangs || watcher_.stops()) return;
@@ -256,14 +262,6 @@ class Campaign {
         kernel, failure.shrunk.recipe,
         {contestant.name, Status::crashed, "hung when it was called again", failure.result.repro},
         {});
-  }
-
-  // Failures that are found late share what one may take past the campaign's end.
-  ShrinkBudget shrinking() const {
-    ShrinkBudget budget = plan_.shrinking;
-    const double left = plan_.seconds + budget.seconds - watch_.seconds();
-    budget.seconds = std::clamp(left, 0.0, budget.seconds);
-    return budget;
   }
 
   void add(std::size_t kernel, Failure failure) {
@@ -281,11 +279,10 @@ class Campaign {
   std::span<const Contestant> contestants_;
   const CampaignPlan& plan_;
   CampaignWatcher& watcher_;
-  Stopwatch watch_;
+  CampaignTime time_;
   std::vector<KernelRecord> records_;
   std::vector<std::unique_ptr<Narrowing>> narrowings_;
   std::int64_t cases_ = 0;
-  bool hung_ = false;  // the case that was tried last
   bool over_ = false;
 };
 

@@ -66,13 +66,16 @@ class CampaignWatcher {
   virtual void unwritten(const Failure&, const std::string& /*error*/) {}
   // A case that could not be tried, of which the campaign ends: memory or processes are short.
   virtual void broke(const std::string& /*error*/) {}
+  // The seconds are over, or so many cases were left out, as they or their laws would have taken more
+  // of them than were left.
+  virtual void ran_out(std::int64_t /*left out*/) {}
   // Asked before and after each case; what a case gave while it was told to stop counts for nothing.
   virtual bool stops() { return false; }
 };
 
 // Puts cases to kernels until plan or watcher ends it. The same plan tries the same cases in the same
-// order; shards share none. It ends with the case that is under way when its seconds are over, after the
-// seconds of one shrinking at most. A check that fails is shrunk and kept once, however often it fails. A
+// order; shards share none. It ends when its seconds are over: cases that would take longer than is left are left out
+// (campaign_time.h), a call that hangs is waited for. A check that fails is shrunk and kept once, however often it fails. A
 // case that hangs is kept as it is, and the campaign goes on until a library has hung kMostHangs times. An
 // IMPROBABLE is tried on another seed: it is kept if it is there again, else counted against its
 // declared rate.

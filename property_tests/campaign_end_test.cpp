@@ -203,6 +203,30 @@ TEST(Campaign, ShrinksNothingLongAfterItsSeconds) {
   EXPECT_THAT(verdicts(records[0], true)[0].detail, HasSubstr("not shrunk: the time was over"));
 }
 
+// By what the kernel took for a smaller one; a small one follows.
+TEST(Campaign, LeavesOutWhatWouldTakeLongerThanIsLeft) {
+  int laws = 0;
+  Contestant kernel = top_k_kernel([](const TopKRecipe& r) {
+    if (r.tokens == 2) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return Status::pass;
+  });
+  kernel.laws = [&](const Recipe&, std::string_view) {
+    ++laws;
+    return std::vector<CheckResult>{};
+  };
+  CampaignPlan plan;
+  plan.draws = false;
+  plan.seconds = 3;
+  for (const char* line : {"mlacheck1 op=top_k t=2 n=64 k=3", "mlacheck1 op=top_k t=64 n=65536",
+                           "mlacheck1 op=top_k t=3 n=64 k=3"})
+    plan.given.push_back(parse_recipe(line));
+  Watcher watcher;
+  run_campaign({&kernel, 1}, plan, watcher);
+  EXPECT_THAT(watcher.events, ElementsAre("ran out, 2 left out"));  // the laws of the first one too
+  EXPECT_EQ(laws, 1);
+  EXPECT_THAT(watcher.tried, ElementsAre(plan.given[0], plan.given[2], plan.given[2]));
+}
+
 // It asks of many cases.
 TEST(Campaign, AsksNothingOfSupportAfterItsSeconds) {
   Contestant kernel = top_k_kernel([](auto&) { return Status::refused; });

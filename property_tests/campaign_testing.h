@@ -43,6 +43,9 @@ struct Watcher : CampaignWatcher {
   void unwritten(const Failure& failure, const std::string& error) override {
     events.push_back("unwritten " + failure.result.name + ": " + error);
   }
+  void ran_out(std::int64_t left_out) override {
+    events.push_back("ran out, " + std::to_string(left_out) + " left out");
+  }
   bool stops() override { return tried.size() >= most; }
 };
 

@@ -127,12 +127,8 @@ std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n,
                          std::int64_t most);
 // The most that a kernel's demands may make of a case.
 inline constexpr double kMostMs = 1000;
-// Rows that a cache takes with its pages and their slack.
-double stored_rows(std::int64_t slots, std::int64_t page, std::int64_t gap);
 // At times, where there are pages, and not too many.
 bool draw_stretch(const Draw& draw, std::int64_t slots, std::int64_t page);
-// Milliseconds that stretched pages take in the case and in calls.
-double stretched_ms(bool stretch, std::int64_t slots, std::int64_t page);
 // What a case is large in, if in anything: it is small in all else then, and costs no more than others.
 enum class Large : std::uint8_t {
   nothing,

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "property_tests/case_cost.h"
 #include "property_tests/generators.h"
 
 namespace mlacheck {
@@ -74,19 +75,6 @@ const Table<IndexFill> kFills = {{IndexFill::gaussian, 8},  {IndexFill::plateau,
 const Table<HeadReduction> kReductions = {{HeadReduction::ordered, 4},
                                           {HeadReduction::sequential, 1}};
 
-// Milliseconds of reference and oracle on one core.
-double cost_of(const IndexScoresRecipe& r) {
-  const double products =
-      static_cast<double>(r.tokens * r.heads) * static_cast<double>(r.keys * r.dim);
-  const double filled =
-      static_cast<double>(r.requests * r.keys + r.tokens * r.heads) * static_cast<double>(r.dim);
-  const double stored = static_cast<double>(r.requests) *
-                        stored_rows(r.keys, r.page_size, r.page_gap) * static_cast<double>(r.dim);
-  const double stretched = stretched_ms(r.stretch, r.requests * r.keys, r.page_size);
-  return stretched + 1e-6 * (0.4 * products + 3 * filled + stored +
-                             20 * static_cast<double>(r.tokens * r.keys));
-}
-
 void draw_sizes(const Draw& draw, Large large, IndexScoresRecipe& r) {
   const bool many_rows = large == Large::rows;
   const bool many_keys = large == Large::entries && r.key_dtype != DType::e4m3;
@@ -138,9 +126,9 @@ IndexScoresRecipe draw_index_scores(Draw draw, bool needs_table) {
   do {
     draw_sizes(draw, extent.large, r);
     draw.retry();
-  } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
-  if (cost_of(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);
-  if (cost_of(r) > kMostMs) r.heads = r.keys = r.requests = 1;
+  } while (!extent.contains(cost_ms(r)) && draw.attempt() < Draw::kAttempts);
+  if (cost_ms(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);
+  if (cost_ms(r) > kMostMs) r.heads = r.keys = r.requests = 1;
   return r;
 }
 

@@ -86,6 +86,14 @@ CheckResult summary(const KernelRecord& record, bool drew_cases) {
 
 }  // namespace
 
+void KernelRecord::note_right(const CheckResult& result) {
+  if (result.status == Status::pass || result.status == Status::mistrusted)
+    trusted[result.name] |= result.status == Status::pass;
+  if (result.budget_used <= budget_used) return;
+  budget_used = result.budget_used;
+  budget_used_by = result.repro;
+}
+
 std::int64_t improbable_allowance(std::int64_t elements) {
   // Poisson: the sum of its tail from the likeliest on.
   const double mean = static_cast<double>(elements) * kImprobableElement;

@@ -38,6 +38,9 @@ struct KernelRecord {
   std::map<std::string, bool>
       trusted;  // checks that went right: whether any was more than MISTRUSTED
   std::vector<Failure> failures;
+
+  // Of a check that did not go wrong: the budget that it used, and whether it is trusted.
+  void note_right(const CheckResult& result);
 };
 
 // Cases that a clean kernel may show as IMPROBABLE among so many judged elements: more happen in one

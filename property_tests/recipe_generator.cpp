@@ -53,16 +53,8 @@ std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n,
                                          {draw.range(part("any"), 1, most), 10}});
 }
 
-double stored_rows(std::int64_t slots, std::int64_t page, std::int64_t gap) {
-  return static_cast<double>(page == 0 ? slots : (slots / page + 1) * (page + gap));
-}
-
 bool draw_stretch(const Draw& draw, std::int64_t slots, std::int64_t page) {
   return page > 0 && slots > page && slots / page < 400 && draw.once("stretch", 8);
-}
-
-double stretched_ms(bool stretch, std::int64_t slots, std::int64_t page) {
-  return stretch ? 0.02 * (static_cast<double>(slots) / static_cast<double>(page) + 1) : 0;
 }
 
 Extent draw_extent(const Draw& draw, std::uint64_t rows) {

@@ -53,10 +53,14 @@ class Shrinker {
   // Asks once of each recipe, and of none when the budget is spent.
   bool fails(const Recipe& candidate) {
     if (spent_ || !is_valid(candidate) || !asked_.insert(canonical(candidate)).second) return false;
-    spent_ = result_.trials >= budget_.trials || watch_.seconds() >= budget_.seconds;
+    // No candidate is larger than what has been found.
+    const double begin = watch_.seconds();
+    spent_ = result_.trials >= budget_.trials || begin + seconds_of_try_ >= budget_.seconds;
     if (spent_) return false;
     ++result_.trials;
-    return still_fails_(candidate);
+    if (!still_fails_(candidate)) return false;
+    seconds_of_try_ = watch_.seconds() - begin;
+    return true;
   }
 
   bool take(const Recipe& candidate) {
@@ -147,6 +151,7 @@ class Shrinker {
   const std::function<bool(const Recipe&)>& still_fails_;
   ShrinkBudget budget_;
   Stopwatch watch_;
+  double seconds_of_try_ = 0;  // of the smallest that fails
   std::unordered_set<std::string> asked_;
   bool spent_ = false;
   bool left_places_ = false;  // some place may still be left out

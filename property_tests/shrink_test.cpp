@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 namespace mlacheck {
 namespace {
 
@@ -145,6 +148,14 @@ TEST(Shrink, SaysWhenTheBudgetEndedIt) {
   const Shrunk by_seconds = shrink_line(kLarge, fails, {.seconds = 0});
   EXPECT_FALSE(by_seconds.minimal);
   EXPECT_EQ(by_seconds.recipe, parse_recipe(kLarge));
+}
+
+TEST(Shrink, BeginsNoTryThatItsSecondsAreTooFewFor) {
+  const auto fails = [](const Recipe&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    return true;
+  };
+  EXPECT_EQ(shrink_line(kLarge, fails, {.seconds = 0.05}).trials, 1);
 }
 
 TEST(Shrink, SimplifiesValuesEvenWhereTheSetOfPlacesIsLarge) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "property_tests/case_cost.h"
 #include "property_tests/generators.h"
 
 namespace mlacheck {
@@ -42,12 +43,6 @@ const Table<ScoreFill> kFills = {
     {ScoreFill::radix, 3},    {ScoreFill::past_fp16, 2}, {ScoreFill::minus_inf, 2},
     {ScoreFill::nan, 2},      {ScoreFill::ascending, 1}, {ScoreFill::descending, 1}};
 
-// Milliseconds of case and verdict on one core.
-double cost_of(const TopKRecipe& r) {
-  return 1e-6 * (15 * static_cast<double>(r.tokens * r.scores) +
-                 5 * static_cast<double>(r.tokens * r.topk));
-}
-
 void draw_sizes(const Draw& draw, Large large, TopKRecipe& r) {
   const bool many_rows = large == Large::rows;
   r.tokens = many_rows ? past_grid_limit(draw) : draw.supported_size("t", kTokens);
@@ -71,9 +66,9 @@ TopKRecipe draw_top_k(Draw draw) {
   do {
     draw_sizes(draw, extent.large, r);
     draw.retry();
-  } while (!extent.contains(cost_of(r)) && draw.attempt() < Draw::kAttempts);
-  if (cost_of(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);
-  if (cost_of(r) > kMostMs) r.scores = r.topk = 1;
+  } while (!extent.contains(cost_ms(r)) && draw.attempt() < Draw::kAttempts);
+  if (cost_ms(r) > extent.max_ms) r.tokens = std::min<std::int64_t>(r.tokens, 1);
+  if (cost_ms(r) > kMostMs) r.scores = r.topk = 1;
   return r;
 }
 

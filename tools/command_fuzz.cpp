@@ -141,6 +141,12 @@ class Watcher : public CampaignWatcher {
     if (unwritten_++ == 0) write_error_ = error;
   }
   void broke(const std::string& error) override { report_.error(error); }
+  void ran_out(std::int64_t left_out) override {
+    end_ = ", ended by its time";
+    if (left_out > 0)
+      end_ +=
+          fmt::format(": {} cases, or their laws, would have taken more than was left", left_out);
+  }
   bool stops() override { return Interruption::requested(); }
 
   // What the regression file lacks; empty where it has all.
@@ -149,8 +155,10 @@ class Watcher : public CampaignWatcher {
                            : fmt::format("--regressions: {} failures were not appended: {}",
                                          unwritten_, write_error_);
   }
-  // The kernel that was called last and how to call it again.
-  const std::string& at() const { return at_; }
+  // What ended the campaign before its cases were all tried.
+  std::string end(bool interrupted) const {
+    return interrupted ? ", ended by a signal in " + at_ : end_;
+  }
   double cases_per_second() const { return static_cast<double>(cases_) / watch_.seconds(); }
 
  private:
@@ -164,7 +172,8 @@ class Watcher : public CampaignWatcher {
   Stopwatch watch_, last_move_, last_line_;
   std::int64_t cases_ = 0;
   std::size_t failures_ = 0, unwritten_ = 0;
-  std::string write_error_, at_;
+  std::string write_error_, end_;
+  std::string at_;  // the kernel that was called last and how to call it again
 };
 
 CampaignPlan plan_of(const FuzzOptions& options) {
@@ -239,8 +248,8 @@ int fuzz(const FuzzOptions& options) {
         report.add(std::move(result));
   if (const std::string unwritten = watcher.unwritten(); !unwritten.empty())
     report.error(unwritten);
-  report.note(fmt::format("fuzz: {:.1f} cases/s{}", watcher.cases_per_second(),
-                          interrupted ? ", ended by a signal in " + watcher.at() : ""));
+  report.note(
+      fmt::format("fuzz: {:.1f} cases/s{}", watcher.cases_per_second(), watcher.end(interrupted)));
   return report.finish();
 }
 
@@ -264,7 +273,8 @@ void add_fuzz(CLI::App& app, Action& action) {
   command->add_option("--cases", options->cases, "Drawn cases at most")->check(CLI::PositiveNumber);
   command
       ->add_option("--seconds", options->seconds,
-                   "Seconds at most. Default: 60, without end where --cases or --batch is given")
+                   "Seconds at most, and a tenth more for shrinking what is found last. Default: "
+                   "60, without end where --cases or --batch is given")
       ->check(positive_and_finite());
   command->add_option("--shard", options->shard, "i/n: this one of n machines that share no case")
       ->capture_default_str();

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "property_tests/shrink.h"
+#include "tools/stopwatch.h"
+
+namespace mlacheck {
+
+// The seconds of a campaign.
+class CampaignTime {
+ public:
+  CampaignTime(double seconds, const ShrinkBudget& shrinking, std::size_t kernels)
+      : seconds_(seconds), shrinking_(shrinking), longest_(kernels) {}
+
+  // So too where of the last kMostLeftOut cases none fitted in.
+  bool is_over() const { return left() <= 0 || left_out_at_once_ >= kMostLeftOut; }
+  // Whether a kernel's case would take longer than is left: by its size, and by the slowest of the
+  // kernel's others that are not larger. Counted.
+  bool leaves_out(std::size_t kernel, const Recipe& recipe);
+  // The same of the laws of a case that took so long itself.
+  bool leaves_out_laws(double seconds_of_case);
+  void note(std::size_t kernel, const Recipe& recipe, double seconds);
+  std::int64_t left_out() const { return left_out_; }
+  // Of a failure, whose case took so long. Those that are found last have together a tenth of the
+  // campaign's seconds past its end.
+  ShrinkBudget for_shrinking(double seconds_of_case) const;
+
+ private:
+  double left() const { return seconds_ - watch_.seconds(); }
+  bool count(bool is_left_out);
+
+  static constexpr std::int64_t kMostLeftOut = 100;
+  using Longest = std::array<double, 64>;  // seconds, by the power of two of the size
+
+  Stopwatch watch_;
+  double seconds_;
+  ShrinkBudget shrinking_;
+  std::vector<Longest> longest_;  // of each kernel
+  std::int64_t left_out_ = 0;
+  std::int64_t left_out_at_once_ = 0;
+};
+
+}  // namespace mlacheck
