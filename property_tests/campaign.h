@@ -75,7 +75,7 @@ class CampaignWatcher {
 
 // Puts cases to kernels until plan or watcher ends it. The same plan tries the same cases in the same
 // order; shards share none. It ends when its seconds are over: cases that would take longer than is left are left out
-// (campaign_time.h), a call that hangs is waited for. A check that fails is shrunk and kept once, however often it fails. A
+// (campaign_time.h). A check that fails is shrunk and kept once, however often it fails. A
 // case that hangs is kept as it is, and the campaign goes on until a library has hung kMostHangs times. An
 // IMPROBABLE is tried on another seed: it is kept if it is there again, else counted against its
 // declared rate.

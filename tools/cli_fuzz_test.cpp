@@ -85,6 +85,17 @@ TEST(Fuzz, GoesOnAfterACrash) {
   EXPECT_THAT(outcome.out, HasSubstr("libwrong_kernel_crashes.so:crashes: mlacheck1 op="));
 }
 
+// Nor for one that hangs when its seconds are over: nothing is said of that, as it may have been slow.
+TEST(Fuzz, GivesACallUpWhenItsSecondsAreOver) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome =
+      mlacheck(fuzz({"--kernel", wrong_library("hangs"), "--seconds", "1", "--timeout", "300"}));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  EXPECT_EQ(outcome.code, 77) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out,
+              ContainsRegex("ended by its time in libwrong_kernel_hangs.so:hangs: mlacheck run '"));
+}
+
 // With the time that its call had, which is not what run gives by itself; and an end of a process by the
 // campaign that came to it.
 TEST(Fuzz, SaysHowToSeeAHangAndACrashAtTheEndAgain) {

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include "property_tests/campaign.h"
 #include "property_tests/laws/law.h"
 #include "property_tests/stage.h"
+#include "tools/call_deadline.h"
+#include "tools/campaign_display.h"
 #include "tools/commands.h"
 #include "tools/interruption.h"
 #include "tools/judgements.h"
@@ -45,8 +46,6 @@ struct FuzzOptions {
 };
 
 constexpr double kSeconds = 60;
-constexpr double kSecondsBetweenLines = 30;   // of progress in a log
-constexpr double kSecondsBetweenMoves = 0.1;  // on a terminal
 
 // "i/n"
 std::pair<std::int64_t, std::int64_t> parse_shard(const std::string& text) {
@@ -96,85 +95,6 @@ std::vector<Contestant> contestants_of(const std::vector<KernelLibrary>& librari
     }
   return contestants;
 }
-
-// Shows a campaign while it runs.
-class Watcher : public CampaignWatcher {
- public:
-  Watcher(Report& report, const std::vector<KernelLibrary>& libraries, bool prints_each)
-      : report_(report), libraries_(libraries), prints_each_(prints_each) {}
-
-  void starts(const Contestant& contestant, const Recipe& recipe, std::int64_t cases) override {
-    cases_ = cases;
-    const std::string line = minimal(recipe);
-    const auto library = std::ranges::find_if(libraries_, [&](const KernelLibrary& candidate) {
-      return contestant.name.starts_with(candidate.path().filename().string() + ":");
-    });
-    const std::string command = repro_of(recipe, library == libraries_.end() ? nullptr : &*library);
-    at_ = fmt::format("{}: {}", contestant.name, command);
-    Interruption::set_last_words(fmt::format("\nmlacheck fuzz: died in {}\n", at_));
-    if (prints_each_) report_.note(fmt::format("{}: {}", contestant.name, line));
-    if (last_move_.seconds() > kSecondsBetweenMoves) {
-      report_.progress(static_cast<std::size_t>(cases), 0, fmt::format("{}; {}", state(), line));
-      last_move_ = {};
-    }
-    if (last_line_.seconds() > kSecondsBetweenLines && !report_.on_terminal()) {
-      report_.note(fmt::format("{} cases, {}", cases, state()));
-      last_line_ = {};
-    }
-  }
-  void found(const CheckResult& result) override {
-    report_.note(fmt::format("{}: {}: {}\n           repeat: {}\n           shrinking it",
-                             name_of(result.status), result.name, result.detail, result.repro));
-  }
-  void shrunk(const Failure& failure) override {
-    ++failures_;
-    report_.note(
-        fmt::format("           to: {} ({} tries)", failure.result.repro, failure.shrunk.trials));
-  }
-  void hung(const Failure& failure) override {
-    ++failures_;
-    report_.note(fmt::format("{}: {}: {}\n           repeat: {}\n           not shrunk: it hung",
-                             name_of(failure.result.status), failure.result.name,
-                             failure.result.detail, failure.result.repro));
-  }
-  void unwritten(const Failure&, const std::string& error) override {
-    if (unwritten_++ == 0) write_error_ = error;
-  }
-  void broke(const std::string& error) override { report_.error(error); }
-  void ran_out(std::int64_t left_out) override {
-    end_ = ", ended by its time";
-    if (left_out > 0)
-      end_ +=
-          fmt::format(": {} cases, or their laws, would have taken more than was left", left_out);
-  }
-  bool stops() override { return Interruption::requested(); }
-
-  // What the regression file lacks; empty where it has all.
-  std::string unwritten() const {
-    return unwritten_ == 0 ? ""
-                           : fmt::format("--regressions: {} failures were not appended: {}",
-                                         unwritten_, write_error_);
-  }
-  // What ended the campaign before its cases were all tried.
-  std::string end(bool interrupted) const {
-    return interrupted ? ", ended by a signal in " + at_ : end_;
-  }
-  double cases_per_second() const { return static_cast<double>(cases_) / watch_.seconds(); }
-
- private:
-  std::string state() const {
-    return fmt::format("{:.0f} cases/s, {} failures", cases_per_second(), failures_);
-  }
-
-  Report& report_;
-  const std::vector<KernelLibrary>& libraries_;
-  bool prints_each_;
-  Stopwatch watch_, last_move_, last_line_;
-  std::int64_t cases_ = 0;
-  std::size_t failures_ = 0, unwritten_ = 0;
-  std::string write_error_, end_;
-  std::string at_;  // the kernel that was called last and how to call it again
-};
 
 CampaignPlan plan_of(const FuzzOptions& options) {
   CampaignPlan plan;
@@ -229,9 +149,11 @@ int fuzz(const FuzzOptions& options) {
                             library.version(), library.path().string(), options.seed,
                             options.shard));
   std::optional<Interruption> interruption(std::in_place);
-  Watcher watcher(report, libraries, options.report.details && !report.on_terminal());
-  const std::vector<KernelRecord> records = run_campaign(contestants, plan, watcher);
-  const bool interrupted = Interruption::requested();
+  CampaignDisplay display(report, libraries, options.report.details && !report.on_terminal());
+  std::optional<CallDeadline> deadline(std::in_place, 1.1 * plan.seconds + 1);
+  const std::vector<KernelRecord> records = run_campaign(contestants, plan, display);
+  const bool gave_up = deadline->has_passed(), interrupted = Interruption::requested() && !gave_up;
+  deadline.reset();
   interruption.reset();  // what the campaign has found until then is reported
 
   for (const Operator op : kOperators) {
@@ -246,10 +168,12 @@ int fuzz(const FuzzOptions& options) {
     for (const KernelLibrary& library : libraries)
       for (CheckResult& result : check_end(library, command_of(options, library)))
         report.add(std::move(result));
-  if (const std::string unwritten = watcher.unwritten(); !unwritten.empty())
+  if (const std::string unwritten = display.unwritten(); !unwritten.empty())
     report.error(unwritten);
-  report.note(
-      fmt::format("fuzz: {:.1f} cases/s{}", watcher.cases_per_second(), watcher.end(interrupted)));
+  report.note(fmt::format("fuzz: {:.1f} cases/s{}", display.cases_per_second(),
+                          interrupted ? ", ended by a signal in " + display.at()
+                          : gave_up   ? ", ended by its time in " + display.at()
+                                      : display.end()));
   return report.finish();
 }
 
@@ -272,9 +196,11 @@ void add_fuzz(CLI::App& app, Action& action) {
   command->add_option("--seed", options->seed, "Of the series of cases")->capture_default_str();
   command->add_option("--cases", options->cases, "Drawn cases at most")->check(CLI::PositiveNumber);
   command
-      ->add_option("--seconds", options->seconds,
-                   "Seconds at most, and a tenth more for shrinking what is found last. Default: "
-                   "60, without end where --cases or --batch is given")
+      ->add_option(
+          "--seconds", options->seconds,
+          "Seconds at most, and a tenth more for shrinking what is found last; a call that is "
+          "still "
+          "under way then is given up. Default: 60, without end where --cases or --batch is given")
       ->check(positive_and_finite());
   command->add_option("--shard", options->shard, "i/n: this one of n machines that share no case")
       ->capture_default_str();
