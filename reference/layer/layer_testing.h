@@ -10,6 +10,7 @@
 
 #include "reference/formats/bf16.h"
 #include "reference/layer/attention_layer.h"
+#include "reference/layer/linear.h"
 #include "reference/operators/views.h"
 
 // Random layers for the tests; no part of the library.
@@ -60,6 +61,14 @@ inline std::vector<float> values_of(const Weight& w) {
 }
 
 // Projections keep the variance of what they project; norms are near 1, the bias is not small.
+// The same as fp32, whose rows are made when they are read.
+inline Weight read_weight(const Weight& w) {
+  const auto read = [w](std::int64_t begin, std::int64_t count, float* to) {
+    widen_rows(w, begin, count, to);
+  };
+  return {.dtype = DType::f32, .rows = w.rows, .cols = w.cols, .owner = w.owner, .read = read};
+}
+
 inline LayerWeights random_weights(const ModelSizes& sizes, bool full, std::uint64_t seed) {
   LayerWeights weights;
   for (const ExpectedTensor& tensor : expected_tensors(sizes, full)) {

@@ -18,10 +18,12 @@ struct Weight {
   DType dtype = DType::bf16;  // f32, f16, bf16
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  const void* data = nullptr;
+  const void* data = nullptr;         // null where `read` makes the elements
   std::shared_ptr<const void> owner;  // keeps data alive
+  // Makes rows [begin, begin + count), by any number of threads at once: f32 of something smaller.
+  std::function<void(std::int64_t begin, std::int64_t count, float* to)> read = {};
 
-  bool empty() const { return data == nullptr; }
+  bool empty() const { return data == nullptr && !read; }
 };
 
 // The tensors of one attention layer, under their names in a checkpoint without the prefix

@@ -18,6 +18,7 @@ constexpr std::int64_t kTokenBlock = 128;  // tokens that share a widened row
 }  // namespace
 
 void widen_rows(const Weight& w, std::int64_t begin, std::int64_t count, float* destination) {
+  if (w.read) return w.read(begin, count, destination);
   const auto* bytes = static_cast<const std::byte*>(w.data);
   const std::int64_t offset = begin * w.cols * static_cast<std::int64_t>(size_of(w.dtype));
   load_row(bytes + offset, w.dtype, count * w.cols, destination);

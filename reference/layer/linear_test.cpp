@@ -97,6 +97,7 @@ TEST(Linear, WidensEveryWeightType) {
   const Matrix expected = linear(x, bf16, DType::f32);
   EXPECT_EQ(linear(x, f32, DType::f32).data, expected.data);
   EXPECT_EQ(linear(x, f16, DType::f32).data, expected.data);
+  EXPECT_EQ(linear(x, testing::read_weight(bf16), DType::f32).data, expected.data);
 }
 
 TEST(Linear, HasNoRowsForNoTokens) {

@@ -77,7 +77,9 @@ class LayerCheck {
 
   void linear(const char* stage, std::span<const float> x, std::int64_t rows, const Weight& w,
               DType dtype, const Matrix& got) {
-    const StageOracle oracle = linear_oracle(x, rows, w.data, w.dtype, w.rows);
+    const Matrix made = w.data == nullptr ? widen(w) : Matrix();
+    const void* data = w.data == nullptr ? made.data.data() : w.data;
+    const StageOracle oracle = linear_oracle(x, rows, data, w.dtype, w.rows);
     findings_.push_back(
         check_stage(stage, oracle, linear_error(products_, w.cols), dtype, got.data, got.cols));
   }

@@ -44,6 +44,17 @@ TEST_F(CheckLayer, ACleanRunPassesAtEveryStage) {
   }
 }
 
+TEST_F(CheckLayer, WeightsThatAreMadeWhenTheyAreReadAreJudgedAlike) {
+  RecordedRun run({});
+  const std::vector<Finding> findings = run.findings();
+  for (const ExpectedTensor& tensor : expected_tensors(run.sizes, true))
+    run.weights.*tensor.member = testing::read_weight(run.weights.*tensor.member);
+  const std::vector<Finding> again = run.findings();
+  ASSERT_EQ(again.size(), findings.size());
+  for (std::size_t i = 0; i < findings.size(); ++i)
+    EXPECT_EQ(to_string(again[i]), to_string(findings[i]));
+}
+
 TEST_F(CheckLayer, ARunOnForcedIndicesPasses) {
   RecordedRun run({});
   const std::vector<std::int32_t> firsts(size(kRows), 0);
