@@ -9,6 +9,7 @@
 
 #include "fixtures/checkpoint/checkpoint_testing.h"
 #include "fixtures/golden_file.h"
+#include "fixtures/model/synthetic_model.h"
 #include "reference/layer/attention_layer.h"
 #include "reference/layer/rope.h"
 #include "tools/cli_testing.h"
@@ -266,6 +267,34 @@ TEST_F(Import, OfMoreTokensThanTopKNeedsTheIndices) {
   indices_.clear();
   expect_refused(import(), 3,
                  AllOf(HasSubstr("attn_latent"), HasSubstr("topk_indices are needed")));
+}
+
+// Engines record none where every key is selected.
+TEST_F(Import, OfALayerThatSharesIndicesNeedsNoneOfFewTokens) {
+  ModelSizes sizes = synthetic_model("glm52:tiny", 1).sizes;
+  sizes.index_topk = 16;
+  std::vector<std::int32_t> every;
+  for (int own = 0; own < kTokens; ++own)
+    for (int j = 0; j < 16; ++j) every.push_back(j <= own ? j : -1);
+  input_.shared_indices = IndexRows{every.data(), kTokens, 16};
+  const LayerStages stages = attention_layer(sizes, layer_numerics("hf", DType::bf16, sizes),
+                                             hash_layer_weights(sizes, 2, 1), input_);
+  stages_ = {{"hidden_states", input_.hidden}, {"kv", stages.kv}, {"output", stages.output}};
+  indices_.clear();
+  const auto import_layer = [&](const Arguments& more) {
+    Arguments arguments = {"golden",  "import", recording(), "--synthetic", "glm52:tiny",
+                           "--layer", "2",      "--out",     golden()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return mlacheck(arguments);
+  };
+  expect_refused(
+      import_layer({}), 3,
+      AllOf(HasSubstr("layer 2 shares the indices of layer 1: expected its topk_indices"),
+            HasSubstr("12 tokens are more than index_topk 8, got arrays")));
+  const Outcome imported = import_layer({"--topk", "16"});
+  EXPECT_EQ(imported.code, 0) << imported.out << imported.err;
+  EXPECT_THAT(imported.out, HasSubstr("2 PASS"));
+  EXPECT_EQ(mlacheck({"golden", "check", golden()}).code, 0);
 }
 
 TEST_F(Import, OfHiddenStatesAloneOrNoneIsRefused) {

@@ -27,6 +27,15 @@ void take_index_weights(const EngineLayer& engine, LayerNumerics& numerics) {
     numerics.index_weights = numerics.activations;
 }
 
+// What all of no more than `topk` tokens select: [T, topk] ascending, then -1.
+std::vector<std::int32_t> every_key(const LayerInput& input, std::int64_t topk) {
+  std::vector<std::int32_t> indices;
+  for (std::int64_t own = input.first_query_row; own < input.hidden.rows; ++own)
+    for (std::int64_t j = 0; j < topk; ++j)
+      indices.push_back(j <= own ? static_cast<std::int32_t>(j) : -1);
+  return indices;
+}
+
 std::string names_of(const std::vector<std::filesystem::path>& files) {
   std::string names;
   for (const std::filesystem::path& file : files)
@@ -87,6 +96,8 @@ Import import_layer(const ImportRequest& request) {
   }
   if (!is_full_index_layer(sizes, request.layer)) {
     layer.shared_indices = layer.engine->topk_indices;
+    if (layer.shared_indices.empty())
+      layer.shared_indices = every_key(layer.input, sizes.index_topk);
     layer.input.shared_indices = index_rows(layer.shared_indices, queries);
   }
   result.stages = attention_layer(sizes, layer.numerics, weights, layer.input);
