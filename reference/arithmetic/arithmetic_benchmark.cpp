@@ -1,11 +1,14 @@
 #include <benchmark/benchmark.h>
 
 #include <cmath>
+#include <cstdint>
+#include <string>
 #include <vector>
 
+#include "reference/arithmetic/dot_block.h"
 #include "reference/arithmetic/exp2.h"
+#include "reference/arithmetic/instruction_set.h"
 #include "reference/arithmetic/log2.h"
-#include "reference/arithmetic/ordered_dots.h"
 #include "reference/arithmetic/ordered_weighted_sums.h"
 #include "reference/arithmetic/sincos.h"
 
@@ -26,25 +29,33 @@ std::vector<float> numbers(std::int64_t n) {
   return x;
 }
 
-template <int C>
 void dots(benchmark::State& state) {
   const std::int64_t rows = state.range(0);
+  use_instruction_set(static_cast<InstructionSet>(state.range(1)));
+  state.SetLabel(std::string(name_of(instruction_set())));
   const std::vector<float> q = numbers(kHeads * kDim), kv = numbers(rows * kDim);
   std::vector<float> scores(static_cast<std::size_t>(kHeads * rows));
   for (auto _ : state) {
-    for (std::int64_t j = 0; j < rows; j += C)
-      for (std::int64_t h = 0; h < kHeads; ++h)
-        Eigen::Map<Eigen::Array<float, 1, C>>(scores.data() + h * rows + j) =
-            ordered_dots<1, C>(q.data() + h * kDim, kDim, kv.data() + j * kDim, kDim, kDim);
+    dot_block({.x = q.data(),
+               .x_stride = kDim,
+               .tokens = kHeads,
+               .w = kv.data(),
+               .outputs = rows,
+               .n = kDim,
+               .y = scores.data(),
+               .y_stride = rows});
     benchmark::DoNotOptimize(scores.data());
     benchmark::ClobberMemory();
   }
   state.counters["MAC/s"] = benchmark::Counter(static_cast<double>(kHeads * rows * kDim),
                                                benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(dots<1>)->Arg(128)->Arg(2048);
-BENCHMARK(dots<2>)->Arg(128)->Arg(2048);
-BENCHMARK(dots<4>)->Arg(128)->Arg(2048);
+void every_set(benchmark::internal::Benchmark* benchmark) {
+  for (const std::int64_t rows : {128, 2048})
+    for (const InstructionSet set : instruction_sets())
+      benchmark->Args({rows, static_cast<std::int64_t>(set)});
+}
+BENCHMARK(dots)->Apply(every_set);
 
 template <int R>
 void weighted_sums(benchmark::State& state) {

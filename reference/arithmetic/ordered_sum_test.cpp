@@ -11,7 +11,6 @@
 
 #include "reference/arithmetic/dot_block.h"
 #include "reference/arithmetic/instruction_set.h"
-#include "reference/arithmetic/ordered_dots.h"
 #include "reference/arithmetic/ordered_weighted_sums.h"
 
 namespace mlacheck {
@@ -112,30 +111,6 @@ TEST_P(OrderedSum, ZerosAtTheEndChangeNoBit) {
       EXPECT_EQ(bits(ordered_sum(a.data(), 100)), bits(sum)) << "n = " << n;
       EXPECT_EQ(bits(ordered_dot(a.data(), b.data(), 100)), bits(dot)) << "n = " << n;
     }
-}
-
-template <int R, int C>
-void expect_dots(Numbers& numbers, std::int64_t n) {
-  const std::int64_t a_stride = n + 3, b_stride = n + 5;
-  const std::vector<float> a = numbers.take(R * a_stride), b = numbers.take(C * b_stride);
-  const Eigen::Array<float, R, C> dots =
-      ordered_dots<R, C>(a.data(), a_stride, b.data(), b_stride, n);
-  for (int r = 0; r < R; ++r)
-    for (int c = 0; c < C; ++c)
-      ASSERT_EQ(bits(dots(r, c)),
-                bits(defined_sum(products(a.data() + r * a_stride, b.data() + c * b_stride, n))))
-          << "n = " << n << ", dot " << r << ", " << c << " of " << R << " x " << C;
-}
-
-TEST_P(OrderedSum, DotsThatShareLoads) {
-  Numbers numbers(GetParam());
-  for (std::int64_t n = 0; n <= 100; ++n) {
-    expect_dots<1, 1>(numbers, n);
-    expect_dots<1, 2>(numbers, n);
-    expect_dots<1, 4>(numbers, n);
-    expect_dots<2, 1>(numbers, n);
-    expect_dots<3, 2>(numbers, n);
-  }
 }
 
 // Of each size a whole tile, a part of one, and more than one block; of n also more than is taken at

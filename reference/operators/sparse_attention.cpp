@@ -7,9 +7,9 @@
 #include <iterator>
 #include <limits>
 
+#include "reference/arithmetic/dot_block.h"
 #include "reference/arithmetic/exp2.h"
 #include "reference/arithmetic/log2.h"
-#include "reference/arithmetic/ordered_dots.h"
 #include "reference/arithmetic/ordered_sum.h"
 #include "reference/arithmetic/ordered_weighted_sums.h"
 #include "reference/operators/parallel_rows.h"
@@ -23,7 +23,6 @@ using detail::require;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::int64_t kHeadBlock = 32;  // heads that share one gather of the KV rows
-constexpr int kRowTile = 2;              // rows that share one load of a query
 constexpr int kHeadTile = 4;             // heads that share one load of a value
 
 using detail::size;
@@ -59,21 +58,17 @@ class HeadBlock {
   }
 
  private:
-  // Rows outside, heads inside: a few rows stay in the first cache, the queries in the second.
   void score(std::int64_t heads) {
-    std::int64_t j = 0;
-    for (; j + kRowTile <= n_; j += kRowTile)
-      for (std::int64_t h = 0; h < heads; ++h) score_rows<kRowTile>(h, j);
-    for (; j < n_; ++j)
-      for (std::int64_t h = 0; h < heads; ++h) score_rows<1>(h, j);
-  }
-
-  template <int kRows>
-  void score_rows(std::int64_t h, std::int64_t j) {
     const std::int64_t dim = problem_.qk_dim;
-    Eigen::Map<Eigen::Array<float, 1, kRows>>(scores_.data() + h * n_ + j) =
-        ordered_dots<1, kRows>(queries_.data() + h * dim, dim, rows_.data() + j * dim, dim, dim) *
-        problem_.sm_scale;
+    dot_block({.x = queries_.data(),
+               .x_stride = dim,
+               .tokens = heads,
+               .w = rows_.data(),
+               .outputs = n_,
+               .n = dim,
+               .y = scores_.data(),
+               .y_stride = n_});
+    for (std::int64_t i = 0; i < heads * n_; ++i) scores_[size(i)] *= problem_.sm_scale;
   }
 
   // Scores become weights; keeps their maximum and their sum.
