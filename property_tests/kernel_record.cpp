@@ -63,10 +63,9 @@ CheckResult summary(const KernelRecord& record, bool drew_cases) {
   const std::vector<ErrorClass> never = coverage.never_visible();
   if (drew_cases && !never.empty()) {
     result.status = std::max(result.status, Status::mistrusted);
-    std::vector<std::string_view> names;
-    for (const ErrorClass error : never) names.push_back(name_of(error));
-    result.detail +=
-        fmt::format("\nno case would have shown: {}; more cases may", fmt::join(names, ", "));
+    result.detail += "\nno case would have shown these errors; more cases may:";
+    for (const ErrorClass error : never)
+      result.detail += fmt::format("\n  {}: {}", name_of(error), in_words(error));
   }
   if (record.retired) {
     result.status = std::max(result.status, Status::mistrusted);

@@ -54,6 +54,8 @@ TEST(Fuzz, PassesTheReferenceAndShowsWhatItTried) {
   EXPECT_EQ(flaw_of_xml(read_file(folder / "a.xml")), "");
   EXPECT_THAT(outcome.out, HasSubstr("top_k: 60 cases judged, 0 refused"));
   EXPECT_THAT(outcome.out, HasSubstr("would show"));
+  EXPECT_THAT(mlacheck({"fuzz", "--help"}).out,
+              HasSubstr("rescale           what was summed before the maximum rose is not"));
   EXPECT_THAT(outcome.out, ContainsRegex("fuzz: [0-9.]+ cases/s"));
 }
 

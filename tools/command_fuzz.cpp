@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fixtures/fills/error_class.h"
 #include "property_tests/campaign.h"
 #include "property_tests/laws/law.h"
 #include "property_tests/stage.h"
@@ -113,6 +114,16 @@ CampaignPlan plan_of(const FuzzOptions& options) {
     plan.seconds = options.seconds.value_or(kSeconds);
   plan.stop_on_first = options.stop_on_first;
   return plan;
+}
+
+std::string errors_help() {
+  std::string text =
+      "The errors of the line 'would show', each with the number of cases that would have:\n";
+  for (int i = 0; i < kErrorClasses; ++i) {
+    const auto error = static_cast<ErrorClass>(i);
+    text += fmt::format("  {:<18}{}\n", name_of(error), in_words(error));
+  }
+  return text;
 }
 
 // The campaign again, of one library.
@@ -218,8 +229,8 @@ void add_fuzz(CLI::App& app, Action& action) {
                   "printed is repeated\n"
                   "by mlacheck run. Ctrl-C ends a campaign with its report; so does SIGTERM. With "
                   "--verbose and no\n"
-                  "terminal, each recipe is printed before it runs.\n\n{}",
-                  kExitCodeHelp));
+                  "terminal, each recipe is printed before it runs.\n\n{}\n{}",
+                  errors_help(), kExitCodeHelp));
   command->callback([options, &action] { action = [options] { return fuzz(*options); }; });
 }
 
