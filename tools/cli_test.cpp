@@ -1,5 +1,6 @@
 // The program from outside: help, usage errors, what it prints, the files that it writes.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -136,11 +137,13 @@ TEST(Run, NamesAKernelLibraryThatIsNone) {
 }
 
 TEST(Run, AReportThatCannotBeWrittenIsNoPass) {
-  const std::string command =
-      std::string(MLACHECK_PROGRAM) + " run 'mlacheck1 op=top_k t=1 n=8 k=2' 2>/dev/null >";
-  EXPECT_EQ(WEXITSTATUS(std::system((command + "/dev/full").c_str())), 3);
-  EXPECT_EQ(WEXITSTATUS(std::system((command + "&-").c_str())), 3);
-  EXPECT_EQ(WEXITSTATUS(std::system((command + "/dev/null").c_str())), 0);
+  for (const char* arguments :
+       {"run 'mlacheck1 op=top_k t=1 n=8 k=2'", "run --help", "--version"}) {
+    const std::string command = fmt::format("{} {} 2>/dev/null >", MLACHECK_PROGRAM, arguments);
+    EXPECT_EQ(WEXITSTATUS(std::system((command + "/dev/full").c_str())), 3) << arguments;
+    EXPECT_EQ(WEXITSTATUS(std::system((command + "&-").c_str())), 3) << arguments;
+    EXPECT_EQ(WEXITSTATUS(std::system((command + "/dev/null").c_str())), 0) << arguments;
+  }
 }
 
 TEST(Kernels, SaysWhatTheReferenceDeclaresAndSupports) {

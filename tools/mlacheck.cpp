@@ -17,7 +17,7 @@
 
 namespace {
 
-// What the command ends with; 3 where its report did not reach standard output (a full disk, or none).
+// What the command ends with; 3 where its report or help did not reach standard output (a full disk, or none).
 int finish(int code, bool closed) {
   if (!closed && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   fmt::print(stderr, "mlacheck: standard output could not be written\n");
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
                  rest[0]);
       return mlacheck::kExitUsage;
     }
-    return app.exit(error) == 0 ? mlacheck::kExitPass : mlacheck::kExitUsage;
+    return app.exit(error) == 0 ? finish(mlacheck::kExitPass, closed) : mlacheck::kExitUsage;
   }
   try {
     return finish(action(), closed);
