@@ -60,11 +60,13 @@ WorkerAnswer KernelProcess::ask(std::string_view task, std::string_view kernel, 
   return {AnswerKind::broken, fmt::format("a broken answer: '{}'", shown(reply.text)), false};
 }
 
-std::string KernelProcess::finish() {
-  // Long enough for what a library does at exit, on a busy machine.
-  constexpr std::chrono::seconds kPatience{10};
-  const std::string flaw = flaw_between_calls();
-  return flaw.empty() ? process_.finish(kPatience) : flaw;
+void KernelProcess::ask_to_end() {
+  flaw_ = flaw_between_calls();
+  process_.ask_to_end();
+}
+
+std::string KernelProcess::finish(std::chrono::milliseconds patience) {
+  return flaw_.empty() ? process_.finish(patience) : flaw_;
 }
 
 std::string KernelProcess::flaw_between_calls() {

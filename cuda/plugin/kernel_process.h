@@ -32,12 +32,15 @@ class KernelProcess {
                    std::chrono::seconds timeout);
   // What is wrong with a process that nobody has asked anything; empty when nothing is.
   std::string flaw_between_calls();
-  // What is wrong with its end, which it is asked for; empty when nothing is.
-  std::string finish();
+  void ask_to_end();
+  // What is wrong with its end, for which it has so long from when it was asked to; empty when nothing
+  // is.
+  std::string finish(std::chrono::milliseconds patience);
 
  private:
   WorkerProcess process_;
   std::int64_t requests_ = 0;
+  std::string flaw_;  // when it was asked to end
 };
 
 }  // namespace mlacheck

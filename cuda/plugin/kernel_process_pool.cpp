@@ -37,14 +37,18 @@ void KernelProcessPool::give_back(std::unique_ptr<LoadedProcess> process) {
   idle_.push_back(std::move(process));
 }
 
-std::vector<std::string> KernelProcessPool::finish() {
-  const std::lock_guard lock(mutex_);
+std::vector<std::string> KernelProcessPool::finish(std::chrono::milliseconds patience) {
+  std::vector<std::unique_ptr<LoadedProcess>> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending.swap(idle_);
+  }
+  for (const auto& process : ending) process->process.ask_to_end();
   std::vector<std::string> flaws;
-  for (const std::unique_ptr<LoadedProcess>& process : idle_) {
-    const std::string flaw = process->process.finish();
+  for (const auto& process : ending) {
+    const std::string flaw = process->process.finish(patience);
     if (!flaw.empty() && std::ranges::find(flaws, flaw) == flaws.end()) flaws.push_back(flaw);
   }
-  idle_.clear();
   return flaws;
 }
 

@@ -19,6 +19,9 @@ inline constexpr std::chrono::seconds kKernelTimeout{300};
 // Long enough for any library's constructors, short enough to wait for one that hangs.
 inline constexpr std::chrono::seconds kLoadTimeout{30};
 
+// Long enough for what a library does at exit, on a busy machine.
+inline constexpr std::chrono::seconds kEndTimeout{10};
+
 // Calls that hang, each at the cost of its time, after which a library is not called again.
 inline constexpr std::int64_t kMostHangs = 3;
 
@@ -66,8 +69,8 @@ class KernelProcessPool {
   // Calls that have hung, here or afresh.
   std::int64_t hangs() const { return *hangs_; }
   void note_hang() { ++*hangs_; }
-  // Asks those that are given back to end: what is wrong with the ends of some, each once.
-  std::vector<std::string> finish();
+  // Asks those that are given back to end, all at once: what is wrong with the ends of some, each once.
+  std::vector<std::string> finish(std::chrono::milliseconds patience = kEndTimeout);
 
  private:
   KernelProcessPool(KernelService service, std::shared_ptr<std::atomic<std::int64_t>> hangs)

@@ -132,6 +132,18 @@ TEST(KernelProcessPool, SeesHowItsProcessesEnd) {
   EXPECT_THAT(in_thread->finish(), ElementsAre("killed by signal 6 (Aborted)"));
 }
 
+// For both at once.
+TEST(KernelProcessPool, WaitsForAllEndsTogether) {
+  const auto processes = pool(LYING_KERNELS);
+  std::thread other([&] { run(processes, "hangs_at_exit"); });
+  EXPECT_EQ(run(processes, "hangs_at_exit").kind, Kind::done);
+  other.join();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(processes->finish(milliseconds(1000)),
+              ElementsAre("has not ended 1000 ms after it was asked to"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(1900));
+}
+
 TEST(KernelProcessPool, SeesAProcessThatSpeaksUnasked) {
   const auto processes = pool(LYING_KERNELS);
   EXPECT_EQ(run(processes, "babbles_later").kind, Kind::done);

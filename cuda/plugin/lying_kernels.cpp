@@ -71,9 +71,10 @@ int hangs(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t
   hang();
 }
 
-// Leaves a process behind; both write down who they are.
-void leave_child(const mlacheck_tensors* t) {
+// Leaves a process behind; both write down who they are. `away`: in a session of its own.
+void leave_child(const mlacheck_tensors* t, bool away = false) {
   const pid_t child = fork();
+  if (child == 0 && away) setsid();
   if (child == 0) hang();
   t->slots[1] = child;
   t->slots[0] = getpid();
@@ -83,6 +84,18 @@ int forks(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64
           std::size_t) {
   leave_child(t);
   return 0;
+}
+
+int forks_away(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t, void*,
+               char*, std::size_t) {
+  leave_child(t, true);
+  return 0;
+}
+
+int hangs_at_exit(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t, void*,
+                  char*, std::size_t) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // beside another call
+  return std::atexit(hang);
 }
 
 int forks_and_hangs(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t, void*,
@@ -255,7 +268,9 @@ constexpr std::array kKernels = {
     kernel("refuses", idle, refuses),
     kernel("crashes_when_asked", idle, crashes_when_asked),
     kernel("forks", forks),
+    kernel("forks_away", forks_away),
     kernel("forks_and_hangs", forks_and_hangs),
+    kernel("hangs_at_exit", hangs_at_exit),
     kernel("cuts", cuts),
     kernel("prints", prints),
     kernel("alters", alters),

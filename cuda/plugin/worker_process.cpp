@@ -52,8 +52,8 @@ constexpr std::chrono::seconds kLastWords{1};
 
 // This process's. Threads of OpenMP that wait are not to hold the cores meanwhile: this process needs
 // them between the calls.
-std::vector<const char*> environment_of_worker() {
-  std::vector<const char*> variables;
+std::vector<const char*> environment_of_worker(const WorkerMark& mark) {
+  std::vector<const char*> variables = {mark.variable().c_str()};
   if (getenv("OMP_WAIT_POLICY") == nullptr) variables.push_back("OMP_WAIT_POLICY=passive");
   for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
   variables.push_back(nullptr);
@@ -101,7 +101,7 @@ WorkerProcess::WorkerProcess(std::span<const std::string> command) {
   std::vector<const char*> argv;
   for (const std::string& argument : command) argv.push_back(argument.c_str());
   argv.insert(argv.end(), {number.c_str(), nullptr});
-  const std::vector<const char*> environment = environment_of_worker();
+  const std::vector<const char*> environment = environment_of_worker(mark_);
   const pid_t parent = getpid();
   int error = 0;
   // A child is killed when the thread that forked it ends, not only with its process.
@@ -164,22 +164,26 @@ std::optional<WorkerProcess::Reply> WorkerProcess::poll_reply() {
   if (ended) return end();
   if (!packet) return std::nullopt;
   // It has closed its socket, which is what happens first when it ends.
-  if (ends_within(kLastWords)) return end();
+  if (ends_by(Clock::now() + kLastWords)) return end();
   end();
   return Reply{Reply::Kind::ended, "closed its socket", true};
 }
 
+void WorkerProcess::ask_to_end() {
+  shutdown(socket_, SHUT_WR);
+  asked_to_end_ = Clock::now();
+}
+
 std::string WorkerProcess::finish(milliseconds patience) {
   if (child_ <= 0) return "has ended";
-  shutdown(socket_, SHUT_WR);
-  const bool ended = ends_within(patience);
+  const bool ended = ends_by(asked_to_end_ + patience);
   const Reply reply = end();
   if (!ended) return fmt::format("has not ended {} ms after it was asked to", patience.count());
   return reply.text == words(0) ? "" : reply.text;
 }
 
-bool WorkerProcess::ends_within(milliseconds patience) const {
-  for (const auto deadline = Clock::now() + patience; !has_ended(); poll(nullptr, 0, 1))
+bool WorkerProcess::ends_by(Clock::time_point deadline) const {
+  for (; !has_ended(); poll(nullptr, 0, 1))
     if (Clock::now() >= deadline || calls_stopped()) return false;
   return true;
 }
@@ -197,6 +201,7 @@ WorkerProcess::Reply WorkerProcess::end() {
   group_.reset();
   const int status = wait_for(child_);
   child_ = 0;
+  mark_.kill_all();
   return {Reply::Kind::ended, words(status), WIFSIGNALED(status)};
 }
 

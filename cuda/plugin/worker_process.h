@@ -9,12 +9,13 @@
 #include <string_view>
 
 #include "cuda/plugin/process_groups.h"
+#include "cuda/plugin/worker_mark.h"
 
 namespace mlacheck {
 
 // A process that answers packets (worker_socket.h). What it prints goes to stderr. It leads a
-// process group that is killed with it, whatever a kernel forked; and it does not outlive this
-// process, however that ends.
+// process group that is killed with it, as is what a kernel started outside of the group; and it does not
+// outlive this process, however that ends.
 class WorkerProcess {
  public:
   using Clock = std::chrono::steady_clock;
@@ -38,17 +39,21 @@ class WorkerProcess {
   Reply receive(Clock::time_point deadline);
   // Something that nobody asked for, or its end; nothing while it waits for a request as it should.
   std::optional<Reply> unasked();
-  // Asks it to end, and says what was wrong with its end: empty for an exit status of 0.
+  void ask_to_end();
+  // What was wrong with its end, for which it has so long from when it was asked to: empty for an exit
+  // status of 0.
   std::string finish(std::chrono::milliseconds patience);
 
  private:
   bool has_ended() const;
-  bool ends_within(std::chrono::milliseconds patience) const;
+  bool ends_by(Clock::time_point deadline) const;
   Reply end();
   std::optional<Reply> poll_reply();
 
   int socket_ = -1;
   pid_t child_ = 0;  // 0: ended and waited for
+  WorkerMark mark_;
+  Clock::time_point asked_to_end_;
   std::optional<RunningGroup> group_;
 };
 

@@ -57,10 +57,12 @@ bool have_ended(const std::array<pid_t, 2>& processes) {
 }
 
 TEST(WorkerProcess, LeavesNothingBehind) {
-  const KernelCall done = make_call();
-  EXPECT_EQ(run(done, "forks", 10).kind, CallOutcome::Kind::done);
-  EXPECT_GT(process(done, 1), 0);
-  EXPECT_TRUE(have_ended({process(done, 0), process(done, 1)}));
+  for (const char* kernel : {"forks", "forks_away"}) {
+    const KernelCall done = make_call();
+    EXPECT_EQ(run(done, kernel, 10).kind, CallOutcome::Kind::done);
+    EXPECT_GT(process(done, 1), 0);
+    EXPECT_TRUE(have_ended({process(done, 0), process(done, 1)})) << kernel;
+  }
 
   const KernelCall hung = make_call();
   EXPECT_EQ(run(hung, "forks_and_hangs", 1).kind, CallOutcome::Kind::timed_out);
