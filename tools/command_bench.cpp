@@ -18,6 +18,7 @@
 #include "tools/bench_report.h"
 #include "tools/commands.h"
 #include "tools/judgements.h"
+#include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
 #include "tools/reference_library.h"
 #include "tools/report_files.h"
@@ -191,6 +192,16 @@ int run_bench(BenchOptions options) {
   BenchReport report(*gpu, options.json);
   for (const Recipe& recipe : recipes)
     bench_recipe(recipe, options, gpu->l2_bytes, libraries, meter, report);
+  for (const KernelLibrary& library : libraries)
+    for (const CheckResult& end :
+         check_end(library, "mlacheck bench" + kernel_options_of(library))) {
+      BenchResult result;
+      result.kernel = end.name;
+      result.repro = end.repro;
+      result.status = end.status;
+      result.detail = end.detail;
+      report.add(result);
+    }
   return report.finish();
 }
 

@@ -145,7 +145,7 @@ std::vector<CheckResult> check_end(const KernelLibrary& library, const std::stri
   std::vector<CheckResult> results;
   for (const std::string& flaw : library.finish())
     results.push_back({fmt::format("{} end", library.path().filename().string()), Status::crashed,
-                       fmt::format("after its last answer: {}", flaw), repro});
+                       kAfterLastAnswer + flaw, repro});
   return results;
 }
 

@@ -91,9 +91,15 @@ CallOutcome in_worker(const KernelCall& call, const KernelTarget& target, std::s
   if (calls_stopped()) return stopped;
   if (outcome.kind == Kind::timed_out) pool.note_hang();
   // After a failure, too: an error on a GPU stays with its process.
-  if (!fresh && (outcome.kind == Kind::done || outcome.kind == Kind::refused))
+  if (outcome.kind != Kind::done && outcome.kind != Kind::refused) return outcome;
+  if (!fresh) {
     pool.give_back(std::move(process));
-  return outcome;
+    return outcome;
+  }
+  process->process.ask_to_end();
+  const std::string end = process->process.finish(kEndTimeout);
+  return end.empty() ? outcome
+                     : CallOutcome{.kind = Kind::crashed, .detail = kAfterLastAnswer + end};
 }
 
 }  // namespace

@@ -8,6 +8,9 @@
 
 namespace mlacheck {
 
+// Before what is said of the end of a process whose calls went well.
+inline constexpr const char* kAfterLastAnswer = "after its last answer: ";
+
 struct CallOutcome {
   // not_called: its library has hung too often, or calls are stopped (call_stop.h).
   enum class Kind { done, refused, failed, crashed, timed_out, not_called };
@@ -26,7 +29,8 @@ struct CallOutcome {
 CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target);
 
 // The same, timed, with as many calls as it has data for: outputs are those of calls in a graph. A
-// kernel on host memory refuses. Always in a fresh process.
+// kernel on host memory refuses. Always in a fresh process, which is then asked to end: a bad end is the
+// outcome.
 CallOutcome time_in_worker(const KernelCall& call, const KernelTarget& target);
 
 // The same for the kernel's `supports` alone: done when it supports the problem, refused with its

@@ -145,6 +145,11 @@ TEST(KernelWorker, TakesTheAnswerOfALibraryWithABadDestructor) {
   EXPECT_EQ(outcome.kind, Kind::done) << outcome.detail;
   const CallOutcome none = run_in_worker(call, {pool(LYING_ENDS_BADLY), "nobody"});
   EXPECT_EQ(none.kind, Kind::failed) << none.detail;
+  // But where its process makes no other call.
+  const CallOutcome timed = time_in_worker(call, {pool(LYING_ENDS_BADLY), "honest"});
+  EXPECT_EQ(timed.kind, Kind::crashed);
+  EXPECT_EQ(timed.detail, "after its last answer: killed by signal 6 (Aborted)");
+  EXPECT_EQ(time_in_worker(call, {pool(LYING_KERNELS), "honest"}).kind, Kind::refused);
 }
 
 TEST(KernelWorker, CallsALibraryNoMoreAfterItHungTooOften) {
