@@ -31,7 +31,7 @@ std::vector<Suspect> suspects(const TopKCase& c, const NumericsContract& contrac
                               bool row_relative, const std::vector<std::int32_t>& selected);
 
 // Runs the kernel on each of the recipes (the failing one and what it shrank to) and says what
-// explains them all: "as if: the RoPE elements were left out of q . k; stage: scores". Empty where
+// explains them all, or which outputs were not written whole: "as if: the RoPE elements were left out of q . k; stage: scores". Empty where
 // nothing does, or a recipe is too large to try variants of.
 std::string explain_failure(std::span<const Recipe> recipes, const KernelLibrary& library,
                             const mlacheck_kernel& kernel);

@@ -8,6 +8,7 @@
 #include "cuda/plugin/kernel_worker.h"
 #include "property_tests/stages/attention_attempt.h"
 #include "property_tests/stages/index_attempt.h"
+#include "property_tests/stages/unwritten.h"
 #include "reference/verdict/check_index_scores.h"
 #include "reference/verdict/check_sparse_attention.h"
 #include "tools/judgements.h"
@@ -104,21 +105,25 @@ class Inquiry {
   std::vector<Suspect> of(const SparseAttentionRecipe& recipe) const {
     const SparseAttentionCase c(as_read_by(kernel_, recipe));
     const auto call = run(make_call(c));
-    return call == nullptr ? std::vector<Suspect>{}
-                           : suspects(c, contract_, attention_result(*call));
+    if (call == nullptr) return {};
+    if (auto found = unwritten(*call); !found.empty()) return found;
+    return suspects(c, contract_, attention_result(*call));
   }
   std::vector<Suspect> of(const IndexScoresRecipe& recipe) const {
     if (kernel_.op != MLACHECK_INDEX_SCORES) return {};
     const IndexScoresCase c(recipe);
     const auto call = run(make_call(c.problem));
-    return call == nullptr ? std::vector<Suspect>{} : suspects(c, contract_, scores_result(*call));
+    if (call == nullptr) return {};
+    if (auto found = unwritten(*call, c.problem, contract_.masks_scores); !found.empty())
+      return found;
+    return suspects(c, contract_, scores_result(*call));
   }
   std::vector<Suspect> of(const TopKRecipe& recipe) const {
     const TopKCase c(recipe);
     const auto call = run(make_call(problem_of(c)));
-    return call == nullptr ? std::vector<Suspect>{}
-                           : suspects(c, contract_, kernel_.conventions.row_relative != 0,
-                                      selected_result(*call));
+    if (call == nullptr) return {};
+    if (auto found = unwritten(*call); !found.empty()) return found;
+    return suspects(c, contract_, kernel_.conventions.row_relative != 0, selected_result(*call));
   }
   std::vector<Suspect> of(const LayerRecipe&) const { return {}; }
 
