@@ -195,6 +195,8 @@ TEST(WrongKernels, AFailureNamesWorstElementBoundAndBudgetAndRepeatsItself) {
   for (const char* said : {"worst [", "expected", " in [", "budget used", "repeat: mlacheck run '"})
     EXPECT_THAT(judged.outcome.out, HasSubstr(said));
   EXPECT_THAT(judged.outcome.out, HasSubstr("--kernel " + library("zeros")));
+  EXPECT_THAT(judge("drops_last_key", kCensus).outcome.out,
+              HasSubstr("as if: the last entry was left out; stage: selection"));
 }
 
 TEST(WrongKernels, GitHubSeesEachFailureOnALineOfItsOwn) {

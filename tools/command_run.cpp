@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -8,10 +9,12 @@
 
 #include "fixtures/recipe.h"
 #include "property_tests/laws/law.h"
+#include "property_tests/stage.h"
 #include "tools/case_checks.h"
 #include "tools/commands.h"
 #include "tools/interruption.h"
 #include "tools/judgements.h"
+#include "tools/kernel_check.h"
 #include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
 #include "tools/report_options.h"
@@ -24,6 +27,20 @@ std::string laws_help() {
   std::string text = "The laws of --laws:\n";
   for (const Law& law : laws()) text += fmt::format("  {:<22}{}\n", law.name, law.says);
   return text;
+}
+
+// With the first failure of each kernel, the stage that explains it.
+void explain_failures(const Recipe& recipe, const KernelLibrary& library,
+                      std::vector<CheckResult>& results) {
+  for (const mlacheck_kernel* kernel : library.kernels()) {
+    const std::string name = name_of(library, *kernel);
+    const auto failed = std::ranges::find_if(results, [&](const CheckResult& result) {
+      return result.status == Status::fail && result.name.starts_with(name + " ");
+    });
+    if (failed == results.end() || Interruption::requested()) continue;
+    const std::string text = explain_failure({&recipe, 1}, library, *kernel);
+    if (!text.empty()) failed->detail += '\n' + text;
+  }
 }
 
 int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_laws,
@@ -48,7 +65,9 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
   };
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     report.progress(i + 1, loaded.size() + 1, loaded[i].path().string());
-    add(check_kernels(recipe, loaded[i]));
+    std::vector<CheckResult> results = check_kernels(recipe, loaded[i]);
+    explain_failures(recipe, loaded[i], results);
+    add(std::move(results));
     for (const mlacheck_kernel* kernel : loaded[i].kernels())
       if (with_laws) add(check_laws(recipe, loaded[i], *kernel));
     add(check_end(loaded[i], repro_of(recipe, &loaded[i])));
