@@ -8,7 +8,6 @@
 #include "fixtures/activations/engine_compare.h"
 #include "tools/commands.h"
 #include "tools/golden_import.h"
-#include "tools/report_files.h"
 #include "tools/report_options.h"
 #include "tools/shell_word.h"
 
@@ -37,7 +36,7 @@ std::string repro_of(const ImportOptions& options) {
 }
 
 int import_and_judge(const ImportOptions& options) {
-  require_writable(options.out, '\x89');
+  require_golden_path(options.out);
   Report report("golden import", options.report);
   const Import import = import_layer(options.request);
   const LayerGolden& layer = import.layer;
