@@ -217,6 +217,28 @@ TEST(Fuzz, LeavesTheRecipeBehindWhenItDies) {
                                          "'mlacheck1 op=[^']+' --kernel "));
 }
 
+// A fault is to be caught, a kernel without one is not; one of many rows shows in none of two cases.
+TEST(Museum, PassesWhereFaultsAloneAreCaught) {
+  const TemporaryFolder folder;
+  const Outcome caught =
+      mlacheck({"museum", "--fault", "relu_missing", "--fault", "honest_index_scores", "--cases",
+                "5", "--json", folder / "a.json"});
+  EXPECT_EQ(caught.code, 0) << caught.out << caught.err;
+  EXPECT_EQ(statuses(folder / "a.json"),
+            (std::map<std::string, std::string>{{"relu_missing", "PASS"},
+                                                {"honest_index_scores", "PASS"}}));
+  EXPECT_THAT(caught.out, AllOf(HasSubstr("| `relu_missing` | 1 |"),
+                                HasSubstr("1 of 1 faults caught: after 1 cases in the median")));
+  const Outcome missed =
+      mlacheck({"museum", "--fault", "grid_limit", "--cases", "2", "--json", folder / "b.json"});
+  EXPECT_EQ(missed.code, 1) << missed.out << missed.err;
+  EXPECT_THAT(repeats(folder / "b.json"),
+              ElementsAre("mlacheck museum --fault grid_limit --seed 1 --cases 2"));
+  const Outcome unknown = mlacheck({"museum", "--fault", "none_of_ours"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--fault none_of_ours: expected one of honest_attention"));
+}
+
 TEST(Fuzz, ShowsItsProgressOnATerminal) {
   const Outcome outcome = mlacheck_on_terminal(
       fuzz({"--kernel", MLACHECK_REFERENCE_LIBRARY, "--op", "top_k", "--cases", "60"}));

@@ -40,6 +40,9 @@ struct MuseumOptions {
   ReportOptions report;
 };
 
+// For each, where nothing else is asked for.
+constexpr std::int64_t kMostCases = 2000;
+constexpr double kMostSeconds = 60;
 // Enough for the largest case that is drawn; one exhibit hangs.
 constexpr std::chrono::seconds kTimeout{5};
 
@@ -121,6 +124,8 @@ CheckResult to_result(const Found& found, const CampaignPlan& plan) {
     result.detail = fmt::format("not caught in {} cases\nflat rules: {}", search.cases, flat);
   }
   result.repro = fmt::format("mlacheck museum --fault {} --seed {}", name, plan.seed);
+  if (plan.cases != kMostCases) result.repro += fmt::format(" --cases {}", plan.cases);
+  if (plan.seconds != kMostSeconds) result.repro += fmt::format(" --seconds {}", plan.seconds);
   return result;
 }
 
@@ -211,8 +216,8 @@ int run_museum(const MuseumOptions& options) {
 void add_museum(CLI::App& app, Action& action) {
   auto options = std::make_shared<MuseumOptions>();
   options->report.details = true;
-  options->plan.cases = 2000;
-  options->plan.seconds = 60;
+  options->plan.cases = kMostCases;
+  options->plan.seconds = kMostSeconds;
   options->plan.shrinking = {.trials = 300, .seconds = 10};
   CLI::App* command = app.add_subcommand(
       "museum", "The harness itself: kernels with planted faults of the field, all to be caught");

@@ -84,7 +84,7 @@ std::vector<CheckResult> replay(const std::vector<StoredRecipe>& recipes,
       continue;
     }
     const CheckResult worst = worst_of(found, stored.check);
-    if (check_of(worst) == stored.check && worst.status >= Status::improbable) {
+    if (check_of(worst) == stored.check && is_wrong(worst.status)) {
       ++caught;
       continue;
     }
