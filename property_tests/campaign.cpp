@@ -126,7 +126,7 @@ class Campaign {
 
   void keep_hang(std::size_t kernel, const Recipe& recipe, const CheckResult& hang,
                  const std::vector<CheckResult>& results) {
-    Failure failure{.original = hang, .result = hang};
+    Failure failure{.original = hang, .recipe = recipe, .result = hang};
     failure.hung = true;
     failure.shrunk.recipe = recipe;
     for (const CheckResult& other : results)
@@ -224,7 +224,7 @@ class Campaign {
       if (known || std::ranges::find(failure.also, result.name) != failure.also.end()) return;
     }
     watcher_.found(result);
-    Failure failure{.original = result, .result = result};
+    Failure failure{.original = result, .recipe = recipe, .result = result};
     const Trial trial = again(kernel, result, of_laws);
     std::vector<std::pair<Recipe, std::vector<CheckResult>>> failing;
     failure.shrunk = shrink(

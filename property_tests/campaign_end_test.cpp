@@ -207,7 +207,7 @@ TEST(Campaign, ShrinksNothingLongAfterItsSeconds) {
 TEST(Campaign, LeavesOutWhatWouldTakeLongerThanIsLeft) {
   int laws = 0;
   Contestant kernel = top_k_kernel([](const TopKRecipe& r) {
-    if (r.tokens == 2) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    if (r.tokens == 16) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     return Status::pass;
   });
   kernel.laws = [&](const Recipe&, std::string_view) {
@@ -216,8 +216,8 @@ TEST(Campaign, LeavesOutWhatWouldTakeLongerThanIsLeft) {
   };
   CampaignPlan plan;
   plan.draws = false;
-  plan.seconds = 3;
-  for (const char* line : {"mlacheck1 op=top_k t=2 n=64 k=3", "mlacheck1 op=top_k t=64 n=65536",
+  plan.seconds = 2;
+  for (const char* line : {"mlacheck1 op=top_k t=16 n=65536", "mlacheck1 op=top_k t=64 n=65536",
                            "mlacheck1 op=top_k t=3 n=64 k=3"})
     plan.given.push_back(parse_recipe(line));
   Watcher watcher;

@@ -13,6 +13,9 @@ namespace {
 constexpr double kLaws = 12;
 constexpr double kSecondsOfAny = 0.2;
 
+// Powers of two that a case may be larger by than one that tells of it.
+constexpr int kNear = 3;
+
 double size_of(const Recipe& recipe) { return 1 + cost_ms(recipe); }
 std::size_t power_of(double size) { return static_cast<std::size_t>(std::ilogb(size)); }
 
@@ -26,9 +29,10 @@ bool CampaignTime::count(bool is_left_out) {
 
 bool CampaignTime::leaves_out(std::size_t kernel, const Recipe& recipe) {
   const double size = size_of(recipe);
+  const auto most = static_cast<int>(power_of(size));
   double seconds = 0;
-  for (std::size_t power = power_of(size) + 1; power-- > 0 && seconds == 0;)
-    seconds = longest_[kernel][power] * std::ldexp(size, -static_cast<int>(power));
+  for (int power = most; power >= std::max(most - kNear, 0) && seconds == 0; --power)
+    seconds = longest_[kernel][static_cast<std::size_t>(power)] * std::ldexp(size, -power);
   return count(seconds > left());
 }
 

@@ -19,7 +19,7 @@ class CampaignTime {
   // So too where of the last kMostLeftOut cases none fitted in.
   bool is_over() const { return left() <= 0 || left_out_at_once_ >= kMostLeftOut; }
   // Whether a kernel's case would take longer than is left: by its size, and by the slowest of the
-  // kernel's others that are not larger. Counted.
+  // kernel's others that are as large or a little smaller. Counted.
   bool leaves_out(std::size_t kernel, const Recipe& recipe);
   // The same of the laws of a case that took so long itself.
   bool leaves_out_laws(double seconds_of_case);

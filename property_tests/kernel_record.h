@@ -15,6 +15,7 @@ namespace mlacheck {
 // One kind of failure: a check of a kernel, with its status.
 struct Failure {
   CheckResult original;  // as it was found
+  Recipe recipe = {};    // in which it was
   Shrunk shrunk = {};
   CheckResult result;                  // of the shrunk recipe
   std::vector<std::string> also = {};  // other checks that fail on it

@@ -77,13 +77,17 @@ SearchResult search(Museum& museum, const std::string& name, const CampaignPlan&
   result.seconds = watcher.seconds();
   result.error = watcher.error();
   if (!record.failures.empty()) result.failure = std::move(record.failures.front());
-  const std::int64_t first = result.failure ? result.cases - 1 : 0;
-  for (std::int64_t number = first; number < std::min(result.cases, first + kFlatCases); ++number) {
-    const FlatVerdicts verdicts =
-        museum.flat(name, draw_recipe(op, plan.seed, static_cast<std::uint64_t>(number)));
+  const auto add_flat = [&](const Recipe& recipe) {
+    const FlatVerdicts verdicts = museum.flat(name, recipe);
     for (std::size_t rule = 0; rule < verdicts.size(); ++rule)
       result.flat[rule].add(verdicts[rule]);
+  };
+  if (result.failure) {
+    add_flat(result.failure->recipe);
+    return result;
   }
+  for (std::int64_t number = 0; number < std::min(result.cases, kFlatCases); ++number)
+    add_flat(draw_recipe(op, plan.seed, static_cast<std::uint64_t>(number)));
   return result;
 }
 
