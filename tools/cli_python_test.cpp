@@ -59,6 +59,28 @@ TEST(Python, KernelsThatAreWrongAreVerdicts) {
     EXPECT_THAT(outcome.out, HasSubstr(said));
 }
 
+// Shrinking raises what it raises once more with each try.
+TEST(Python, TracebacksAreForARunAlone) {
+  const TemporaryFolder folder;
+  folder.write(
+      "mine.py",
+      "import serve_kernels, sys\n"
+      "sys.path.append('" +
+          kPlugins +
+          "')\n"
+          "from python_kernel import CONTRACT, CONVENTIONS\n"
+          "serve_kernels.kernels.clear()\n"
+          "@serve_kernels.kernel('sparse_attention', conventions=CONVENTIONS, contract=CONTRACT)\n"
+          "def mine(problem, tensors): raise ValueError('out of patience')\n");
+  const Outcome fuzz = mlacheck({"fuzz", "--kernel", folder / "mine.py", "--cases", "2",
+                                 "--stop-on-first", "--seconds", "1"});
+  EXPECT_EQ(fuzz.code, 1) << fuzz.out << fuzz.err;
+  EXPECT_THAT(fuzz.out, HasSubstr("mine.py:6: ValueError: out of patience"));
+  EXPECT_THAT(fuzz.err, ::testing::Not(HasSubstr("Traceback")));
+  EXPECT_THAT(mlacheck({"run", kRecipe, "--kernel", folder / "mine.py"}).err,
+              HasSubstr("Traceback"));
+}
+
 TEST(Python, KernelsSayWhatTheyDeclareAndWhatTheyRefuse) {
   const Outcome outcome =
       mlacheck({"kernels", kPlugins + "python_kernel.py", "--for", kRecipe + " kv=f16 q=f16"});

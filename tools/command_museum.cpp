@@ -29,7 +29,6 @@ namespace mlacheck {
 
 namespace {
 
-using museum::FlatScore;
 using museum::FlatScores;
 using museum::kFlatRules;
 using museum::SearchResult;

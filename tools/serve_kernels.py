@@ -13,7 +13,8 @@ starts `python3 serve_kernels.py FILE.py SOCKET`. FILE.py imports this module an
 problem: the operator's struct of cuda/include/mlacheck_kernel.h, by its fields (problem.tokens, problem.kv.slots); that of
 index_scores has unmasked_scores of mlacheck_problem as well.
 tensors: by their names in mlacheck_tensors, None where the call has none; inputs are not to be changed, outputs are written
-in place. supports(problem) returns None or why not. A kernel that raises has failed.
+in place. supports(problem) returns None or why not. A kernel that raises has failed: the verdict says where, and stderr has the
+traceback unless MLACHECK_TRACEBACKS is 0, as in campaigns, which try a failure again and again.
 """
 
 import array
@@ -281,7 +282,8 @@ def answer(path, request, descriptor):
         said = describe(path, block) if task == "describe" else call(task, "".join(title), block)
     except Exception as error:  # a kernel's own: a verdict
         try:
-            traceback.print_exc()
+            if task == "describe" or os.environ.get("MLACHECK_TRACEBACKS") != "0":
+                traceback.print_exc()
         except Exception:
             pass  # what it says is in the answer
         said = f"refused {path}: {last_words(error)}" if task == "describe" else f"failed {last_words(error)}"
