@@ -303,6 +303,10 @@ TEST_F(Import, OfHiddenStatesAloneOrNoneIsRefused) {
   expect_refused(import(), 3,
                  AllOf(HasSubstr("has neither layer0.hidden_states nor hidden_states"),
                        HasSubstr("got arrays attn_latent, attn_output, "), HasSubstr(" more")));
+  folder_.write("words", "1 2 3 4 5");
+  expect_refused(mlacheck({"golden", "import", folder_ / "words", "--synthetic", "glm5:tiny",
+                           "--layer", "0", "--out", golden()}),
+                 3, HasSubstr("words: is of no format that is read: expected safetensors, HDF5"));
   stages_.clear();
   indices_.clear();
   stages_["hidden_states"] = hidden;

@@ -44,7 +44,8 @@ std::vector<std::int32_t> parse_tokens(const std::filesystem::path& path, const 
       tokens.push_back(token_of(path, tokens.size(), value));
     }
   }
-  if (tokens.empty()) throw CheckpointError(path, "holds no token");
+  if (tokens.empty())
+    throw CheckpointError(path, "holds no token: expected ids between white space, or a JSON list");
   return tokens;
 }
 
