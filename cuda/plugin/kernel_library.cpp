@@ -103,7 +103,9 @@ KernelTarget KernelLibrary::target(std::string_view kernel) const {
 
 KernelLibrary KernelLibrary::afresh() const { return {path_, library_, calls_->afresh()}; }
 
-std::chrono::seconds KernelLibrary::call_timeout() const { return calls_->service().call_timeout; }
+std::chrono::seconds KernelLibrary::call_timeout() const {
+  return calls_ == nullptr ? kKernelTimeout : calls_->service().call_timeout;
+}
 
 std::int64_t KernelLibrary::hangs() const { return calls_->hangs(); }
 

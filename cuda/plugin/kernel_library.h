@@ -45,7 +45,7 @@ class KernelLibrary {
   KernelTarget target(std::string_view kernel) const;
   // The same library, whose calls are made in processes of their own.
   KernelLibrary afresh() const;
-  // What each of its calls has.
+  // What each of its calls has; kKernelTimeout where there is no other process for them.
   std::chrono::seconds call_timeout() const;
   // How many calls of its kernels have hung: after kMostHangs there is no other.
   std::int64_t hangs() const;
