@@ -9,6 +9,9 @@ namespace {
 
 void check(const ExpectedTensor& tensor, const Weight& weight, const std::string& name) {
   if (weight.empty()) throw std::invalid_argument(fmt::format("tensor {}: missing", name));
+  if (weight.data != nullptr && weight.read)
+    throw std::invalid_argument(
+        fmt::format("tensor {}: expected data or a function that reads it, got both", name));
   if (weight.dtype != DType::f32 && weight.dtype != DType::f16 && weight.dtype != DType::bf16)
     throw std::invalid_argument(
         fmt::format("tensor {}: expected f32, f16 or bf16, got {}", name, name_of(weight.dtype)));

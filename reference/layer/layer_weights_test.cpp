@@ -73,6 +73,11 @@ TEST(LoadLayerWeights, NamesTheTensorThatDoesNotFit) {
   source.weights.indexer_k_norm.dtype = DType::e4m3;
   EXPECT_THAT([&] { source.load(0); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("k_norm.weight: expected f32")));
+  source = Source();
+  source.weights.q_a_proj.read = testing::read_weight(source.weights.q_a_proj).read;
+  EXPECT_THAT([&] { source.load(0); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr(
+                  "q_a_proj.weight: expected data or a function that reads it, got both")));
 }
 
 }  // namespace
