@@ -59,12 +59,16 @@ CheckResult worst_of(std::string name, const std::vector<CheckResult>& results) 
   for (const CheckResult& result : results) {
     worst.seconds = std::max(worst.seconds, result.seconds);
     worst.repro = result.repro;
-    if (result.status > worst.status) worst.detail.clear();
+    if (result.status > worst.status) {
+      worst.detail.clear();
+      worst.pictures.clear();
+    }
     worst.status = std::max(worst.status, result.status);
-    if (result.status == worst.status)
-      worst.detail +=
-          fmt::format("{}{}{}", worst.detail.empty() ? "" : "\n",
-                      worst.name.ends_with(result.name) ? "" : result.name + ": ", result.detail);
+    if (result.status != worst.status) continue;
+    worst.detail +=
+        fmt::format("{}{}{}", worst.detail.empty() ? "" : "\n",
+                    worst.name.ends_with(result.name) ? "" : result.name + ": ", result.detail);
+    worst.pictures.insert(worst.pictures.end(), result.pictures.begin(), result.pictures.end());
   }
   return worst;
 }

@@ -27,15 +27,24 @@ struct Judged {
   Outcome outcome;
   std::map<std::string, std::string> statuses;  // of the library's kernel, by output
   std::string junit;
+  std::string html;
 };
+
+// The page is XML, but for how it begins.
+std::string flaw_of_html(std::string page) {
+  const std::string begin = "<!DOCTYPE html>\n";
+  if (!page.starts_with(begin)) return "no document type";
+  return flaw_of_xml("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + page.substr(begin.size()));
+}
 
 Judged judge(const std::string& kernel, const std::string& recipe,
              const Environment& environment = {}) {
   const TemporaryFolder folder;
   Judged judged;
-  judged.outcome = mlacheck({"run", recipe, "--kernel", library(kernel), "--json",
-                             folder / "a.json", "--junit", folder / "a.xml"},
-                            environment);
+  judged.outcome =
+      mlacheck({"run", recipe, "--kernel", library(kernel), "--json", folder / "a.json", "--junit",
+                folder / "a.xml", "--html", folder / "a.html"},
+               environment);
   const std::string prefix = "libwrong_kernel_" + kernel + ".so:" + kernel;
   for (const auto& [name, status] : statuses(folder / "a.json")) {
     if (name.starts_with(prefix))
@@ -44,8 +53,10 @@ Judged judge(const std::string& kernel, const std::string& recipe,
       EXPECT_EQ(status, "PASS") << name;  // the reference
   }
   judged.junit = read_file(folder / "a.xml");
+  judged.html = read_file(folder / "a.html");
   EXPECT_EQ(flaw_of_xml(judged.junit), "");
   EXPECT_TRUE(is_utf8(judged.junit));
+  EXPECT_EQ(flaw_of_html(judged.html), "");
   EXPECT_THAT(judged.outcome.out, Not(HasSubstr("\x1b")));
   return judged;
 }
@@ -65,6 +76,16 @@ Statuses both_modes(const std::string& out, const std::string& lse, const std::s
   Statuses statuses = outputs(out, lse, max_logit);
   statuses.merge(outputs(out, lse, max_logit, "batch invariant "));
   return statuses;
+}
+
+TEST(Html, ShowsWhereAnOutputIsWrong) {
+  const std::string page = judge("zeros", kCensus).html;
+  // Of all heads, and of the dims that are not 0 in truth: pieces of one colour.
+  EXPECT_THAT(page, AllOf(HasSubstr("fill=\"#a4161a\" d=\"M0 0h4v1h-4z\""),
+                          HasSubstr("fill=\"#a4161a\" d=\"M0 0h15v1h-15z"),
+                          HasSubstr("across: dim 0 … 511, 8 a cell")));
+  EXPECT_LT(page.find("class=\"FAIL\""), page.find("class=\"PASS\""));
+  EXPECT_THAT(judge("base_2", kCensus).html, Not(HasSubstr("fill=\"#a4161a\"")));
 }
 
 TEST(WrongKernels, ZerosFail) {

@@ -196,7 +196,7 @@ TEST(ReportFiles, HoldErrorsToo) {
 }
 
 TEST(ReportFiles, ThatCannotBeWrittenAreNamed) {
-  for (const char* option : {"--json", "--junit"}) {
+  for (const char* option : {"--json", "--junit", "--html"}) {
     const Outcome outcome = mlacheck({"run", kSmall, option, "/nowhere/report"});
     EXPECT_EQ(outcome.code, 3);
     EXPECT_THAT(outcome.err, HasSubstr("/nowhere/report"));
@@ -208,7 +208,7 @@ TEST(ReportFiles, TakeNoInputsPlace) {
   const TemporaryFolder folder;
   folder.write("shapes_top_k_a.txt", "mlacheck1 op=top_k t=1 n=8 k=2\n");
   const auto batch = folder / "shapes_top_k_a.txt";
-  for (const char* option : {"--json", "--junit"}) {
+  for (const char* option : {"--json", "--junit", "--html"}) {
     const Outcome outcome = mlacheck({"run", kSmall, option, batch.string()});
     EXPECT_EQ(outcome.code, 3);
     EXPECT_THAT(outcome.err, HasSubstr("not replaced"));

@@ -139,7 +139,9 @@ CheckResult to_result(std::string name, const Finding& finding, const std::strin
           repro,
           0,
           finding.elements,
-          finding.ratio};
+          finding.ratio,
+          false,
+          {finding.picture}};
 }
 
 }  // namespace mlacheck

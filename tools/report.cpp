@@ -5,11 +5,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <map>
-#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "tools/interruption.h"
 #include "tools/report_files.h"
+#include "tools/report_html.h"
 
 namespace mlacheck {
 
@@ -67,11 +68,15 @@ Report::Report(std::string title, ReportOptions options)
       options_(std::move(options)),
       terminal_(isatty(STDOUT_FILENO) == 1 && !set_and_not_empty("CI")),
       colours_(terminal_ && !set_and_not_empty("NO_COLOR")) {
-  if (options_.junit && options_.junit == options_.json)
-    throw std::invalid_argument(
-        fmt::format("--junit and --json: both to {}", options_.json->string()));
-  if (options_.junit) require_writable(*options_.junit, '<');
-  if (options_.json) require_writable(*options_.json, '{');
+  std::set<std::filesystem::path> files;
+  for (const auto& [file, begins] :
+       {std::pair(options_.junit, '<'), {options_.json, '{'}, {options_.html, '<'}}) {
+    if (!file) continue;
+    if (!files.insert(*file).second)
+      throw std::invalid_argument(
+          fmt::format("--junit, --json, --html: two of them to {}", file->string()));
+    require_writable(*file, begins);
+  }
 }
 
 void Report::clear_line() {
@@ -135,21 +140,12 @@ void Report::annotate(const CheckResult& result) const {
 int Report::finish() {
   if (Interruption::requested()) error("ended by a signal before all was checked");
   clear_line();
-  std::map<Status, std::size_t> count;
   std::vector<Status> statuses;
-  for (const CheckResult& result : results_) {
-    ++count[result.status];
-    statuses.push_back(result.status);
-  }
-  std::string summary;
-  for (const auto& [status, number] : count)
-    summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", number, name_of(status));
-  if (!errors_.empty())
-    summary += fmt::format("{}{} errors", summary.empty() ? "" : ", ", errors_.size());
-  fmt::print("{}: {} in {:.1f} s\n", title_, summary.empty() ? "no checks" : summary,
-             watch_.seconds());
+  for (const CheckResult& result : results_) statuses.push_back(result.status);
+  fmt::print("{}: {} in {:.1f} s\n", title_, summary_of(results_, errors_), watch_.seconds());
   if (options_.junit) write_junit(*options_.junit, title_, results_, errors_);
   if (options_.json) write_json(*options_.json, title_, results_, errors_);
+  if (options_.html) write_html(*options_.html, title_, results_, errors_, options_.details);
   const int code = exit_code(statuses);
   return errors_.empty() || code == kExitFailure ? code : kExitHarness;
 }

@@ -18,14 +18,16 @@ struct CheckResult {
   std::string detail;  // worst element, bound, budget used, stage; or the reason: lines
   std::string repro;   // command that repeats this check alone
   double seconds = 0;
-  std::int64_t elements = 0;  // that a bound has judged
-  double budget_used = 0;     // of the proven bound, by the worst of them; > 1 fails
-  bool hung = false;          // CRASHED, as no answer came in time
+  std::int64_t elements = 0;                 // that a bound has judged
+  double budget_used = 0;                    // of the proven bound, by the worst of them; > 1 fails
+  bool hung = false;                         // CRASHED, as no answer came in time
+  std::vector<BudgetPicture> pictures = {};  // of the outputs that are as the status says
 };
 
 struct ReportOptions {
   std::optional<std::filesystem::path> junit;  // JUnit XML
   std::optional<std::filesystem::path> json;   // JSON
+  std::optional<std::filesystem::path> html;   // a page with pictures of where the errors are
   bool details = false;                        // of a PASS too: worst element, budget used
 };
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <system_error>
@@ -21,7 +23,9 @@ bool is_stream(const std::filesystem::path& path) {
   return std::filesystem::is_character_file(status) || std::filesystem::is_fifo(status);
 }
 
-std::string xml(const std::string& text) {
+}  // namespace
+
+std::string escaped_for_xml(const std::string& text) {
   std::string result;
   for (char c : text) {
     switch (c) {
@@ -37,17 +41,12 @@ std::string xml(const std::string& text) {
       case '"':
         result += "&quot;";
         break;
-      case '\n':
-        result += ' ';
-        break;
       default:
         result += c;
     }
   }
   return result;
 }
-
-}  // namespace
 
 std::string printable(const std::string& text) {
   using nlohmann::json;
@@ -73,13 +72,26 @@ void require_writable(const std::filesystem::path& path, char begins) {
   if (!is_stream(path)) const ReplaceFile probe(path, {&begins, 1});
 }
 
+std::string summary_of(const std::vector<CheckResult>& results,
+                       const std::vector<std::string>& errors) {
+  std::map<Status, std::size_t> count;
+  for (const CheckResult& result : results) ++count[result.status];
+  std::string summary;
+  for (const auto& [status, number] : count)
+    summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", number, name_of(status));
+  if (!errors.empty())
+    summary += fmt::format("{}{} errors", summary.empty() ? "" : ", ", errors.size());
+  return summary.empty() ? "no checks" : summary;
+}
+
 void write_junit(const std::filesystem::path& path, const std::string& title,
                  const std::vector<CheckResult>& results, const std::vector<std::string>& errors) {
   std::size_t failures = 0;
   std::size_t skipped = 0;
   std::string cases;
   for (const CheckResult& result : results) {
-    const std::string detail = xml(fmt::format("{} {}", result.detail, result.repro));
+    std::string detail = escaped_for_xml(fmt::format("{} {}", result.detail, result.repro));
+    std::ranges::replace(detail, '\n', ' ');
     std::string body;
     if (result.status == Status::skipped || result.status == Status::refused) {
       ++skipped;
@@ -90,19 +102,20 @@ void write_junit(const std::filesystem::path& path, const std::string& title,
     }
     cases += fmt::format(
         "  <testcase classname=\"mlacheck\" name=\"{}\" time=\"{:.3f}\">{}</testcase>\n",
-        xml(result.name), result.seconds, body);
+        escaped_for_xml(result.name), result.seconds, body);
   }
   for (const std::string& error : errors)
     cases += fmt::format(
         "  <testcase classname=\"mlacheck\" name=\"error\"><error message=\"{}\"/></testcase>\n",
-        xml(error));
+        escaped_for_xml(error));
   write_file(
       path,
       fmt::format(
           "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
           "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n"
           "{}</testsuite>\n",
-          xml(title), results.size() + errors.size(), failures, errors.size(), skipped, cases));
+          escaped_for_xml(title), results.size() + errors.size(), failures, errors.size(), skipped,
+          cases));
 }
 
 void write_json(const std::filesystem::path& path, const std::string& title,

@@ -20,8 +20,14 @@ std::string printable(const std::string& text);
 // or std::system_error naming the file when it cannot be written.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
-// Texts are printable(). Both throw
-// as write_file does.
+// The text as content of an element or of a quoted attribute.
+std::string escaped_for_xml(const std::string& text);
+
+// "3 PASS, 1 FAIL"
+std::string summary_of(const std::vector<CheckResult>& results,
+                       const std::vector<std::string>& errors);
+
+// Texts are printable(). Both throw as write_file does.
 void write_junit(const std::filesystem::path& path, const std::string& title,
                  const std::vector<CheckResult>& results, const std::vector<std::string>& errors);
 void write_json(const std::filesystem::path& path, const std::string& title,

@@ -26,6 +26,8 @@ CLI::Validator positive_and_finite() {
 void add_report_options(CLI::App& command, ReportOptions& options) {
   command.add_option("--junit", options.junit, "Write the results as JUnit XML to this file");
   command.add_option("--json", options.json, "Write the results as JSON to this file");
+  command.add_option("--html", options.html,
+                     "Write the results as a page with pictures of where errors are to this file");
   command.add_flag("-v,--verbose", options.details,
                    "Worst element and budget used of each PASS too");
 }

@@ -12,7 +12,7 @@ namespace mlacheck {
 // Of an option of seconds: more than none, and an end.
 CLI::Validator positive_and_finite();
 
-// --junit, --json and --verbose.
+// --junit, --json, --html and --verbose.
 void add_report_options(CLI::App& command, ReportOptions& options);
 
 }  // namespace mlacheck

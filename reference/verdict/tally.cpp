@@ -27,6 +27,8 @@ void Tally::add(std::array<std::int64_t, 3> at, const ElementBound& bound, float
   ++histogram_[static_cast<std::size_t>(
       std::min(ratio * kBinsPerUnit, static_cast<double>(kBins - 1)))];
   max_ratio_ = std::max(max_ratio_, ratio);
+  first_two_.add(at[0], std::max<std::int64_t>(at[1], 0), ratio);
+  if (at[2] >= 0) last_two_.add(at[1], at[2], ratio);
   const double value = static_cast<double>(got);
   if (bound.admissible.finite && !bound.admissible.anything && std::isfinite(value)) {
     max_abs_ = std::max(max_abs_, std::abs(value - bound.expected));
@@ -78,6 +80,8 @@ void Tally::merge(const Tally& other) {
   product_ += other.product_;
   squares_ += other.squares_;
   for (std::size_t i = 0; i < kBins; ++i) histogram_[i] += other.histogram_[i];
+  first_two_.merge(other.first_two_);
+  last_two_.merge(other.last_two_);
   if (other.worst_.worst[0] >= 0 &&
       is_worse(other.worst_status_, other.worst_.ratio, other.worst_.worst)) {
     worst_status_ = other.worst_status_;
@@ -85,8 +89,19 @@ void Tally::merge(const Tally& other) {
   }
 }
 
+BudgetPicture Tally::picture(std::string stage) const {
+  constexpr auto kFiner = static_cast<std::size_t>(kBinsPerUnit) / BudgetPicture::kBinsPerUnit;
+  BudgetPicture picture{std::move(stage), std::vector<std::int64_t>(BudgetPicture::kBins), {}};
+  for (std::size_t i = 0; i < kBins; ++i)
+    picture.elements[std::min(i / kFiner, BudgetPicture::kBins - 1)] += histogram_[i];
+  for (const HeatMap& plane : {first_two_, last_two_})
+    if (plane.rows() > 0) picture.planes.push_back(plane);
+  return picture;
+}
+
 Finding Tally::finding(std::string stage) const {
   Finding finding = worst_;
+  if (elements_ > 0) finding.picture = picture(stage);
   finding.stage = std::move(stage);
   finding.status = worst_status_;
   finding.elements = elements_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "reference/formats/dtype.h"
+#include "reference/verdict/heat_map.h"
 #include "reference/verdict/interval.h"
 #include "reference/verdict/verdict.h"
 
@@ -35,6 +36,7 @@ class Tally {
   static constexpr auto kBins = static_cast<std::size_t>(kMaxQuantile * kBinsPerUnit);
 
   bool is_worse(Status status, double ratio, const std::array<std::int64_t, 3>& at) const;
+  BudgetPicture picture(std::string stage) const;
 
   DType dtype_;
   std::int64_t elements_ = 0;
@@ -53,6 +55,8 @@ class Tally {
   double product_ = 0;  // <got, expected>
   double squares_ = 0;  // |got|^2 + |expected|^2
   std::array<std::int64_t, kBins> histogram_{};
+  HeatMap first_two_;  // coordinates
+  HeatMap last_two_;
 };
 
 // A thread's part of a tally, which it joins when it goes.

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "reference/verdict/heat_map.h"
+
 namespace mlacheck {
 
 // From best to worst, so that the worst of several is their maximum.
@@ -61,6 +63,8 @@ struct Finding {
   double max_abs = 0;
   // 1 - 2 <x, y> / (|x|^2 + |y|^2) over finite pairs: for comparison with others only
   double cosine = 0;
+
+  BudgetPicture picture;  // empty where no budget judges
 };
 
 // One line for humans: everything but status and stage; and with them.

@@ -74,6 +74,72 @@ TEST(Tally, MergedPartsGiveTheSameFinding) {
   EXPECT_THROW(first.merge(Tally(DType::f32)), std::invalid_argument);
 }
 
+TEST(HeatMap, ShowsTheCellOfTheWorst) {
+  HeatMap map;
+  for (std::int64_t h = 0; h < 3; ++h)
+    for (std::int64_t c = 0; c < 512; ++c) map.add(h, c, h == 1 && c == 300 ? 7 : 0.5);
+  EXPECT_EQ(map.cells_down(), 3);
+  EXPECT_EQ(map.rows_of_cell(), 1);
+  EXPECT_EQ(map.cells_across(), 64);
+  EXPECT_EQ(map.columns_of_cell(), 8);
+  for (std::int64_t i = 0; i < 3; ++i)
+    for (std::int64_t j = 0; j < 64; ++j)
+      EXPECT_EQ(map.ratio(i, j), i == 1 && j == 300 / 8 ? 7 : 0.5f) << i << ", " << j;
+}
+
+TEST(HeatMap, LeavesCellsWithoutElementsEmpty) {
+  HeatMap map;
+  map.add(5, 70, 0);
+  EXPECT_EQ(map.cells_down(), 6);
+  EXPECT_EQ(map.cells_across(), 36);
+  EXPECT_EQ(map.ratio(5, 35), 0);
+  EXPECT_EQ(map.ratio(5, 34), HeatMap::kNone);
+  EXPECT_EQ(map.ratio(4, 35), HeatMap::kNone);
+}
+
+// Parts of other cell sizes: a thread has seen early tokens alone.
+TEST(HeatMap, MergedPartsGiveTheSameMap) {
+  HeatMap whole, early, late;
+  for (std::int64_t t = 0; t < 1000; ++t)
+    for (std::int64_t h = 0; h < 70; h += 3) {
+      const double ratio = static_cast<double>((31 * t + 7 * h) % 101) / 64;
+      whole.add(t, h, ratio);
+      (t < 40 ? early : late).add(t, h, ratio);
+    }
+  HeatMap early_first = early;
+  early_first.merge(late);
+  late.merge(early);
+  late.merge(HeatMap());
+  for (const HeatMap* map : {&early_first, &late}) {
+    EXPECT_EQ(map->rows(), whole.rows());
+    EXPECT_EQ(map->columns(), whole.columns());
+    ASSERT_EQ(map->rows_of_cell(), whole.rows_of_cell());
+    ASSERT_EQ(map->columns_of_cell(), whole.columns_of_cell());
+    for (std::int64_t i = 0; i < whole.cells_down(); ++i)
+      for (std::int64_t j = 0; j < whole.cells_across(); ++j)
+        EXPECT_EQ(map->ratio(i, j), whole.ratio(i, j)) << i << ", " << j;
+  }
+}
+
+TEST(Tally, PicturesItsElements) {
+  Tally tally(DType::f32);
+  EXPECT_TRUE(tally.finding("x").picture.elements.empty());
+  const ElementBound one{0, 1, 1, {}};
+  tally.add({0, 0, 0}, one, 0.3f);
+  tally.add({0, 2, 5}, one, 0.3f);
+  tally.add({1, 2, 4}, one, std::nanf(""));
+  const BudgetPicture picture = tally.finding("x").picture;
+  EXPECT_EQ(picture.stage, "x");
+  EXPECT_EQ(picture.elements[4], 2);
+  EXPECT_EQ(picture.elements.back(), 1);
+  ASSERT_EQ(picture.planes.size(), 2u);
+  EXPECT_NEAR(picture.planes[0].ratio(0, 2), 0.3, 1e-6);
+  EXPECT_GT(picture.planes[0].ratio(1, 2), 1);
+  EXPECT_EQ(picture.planes[0].ratio(1, 0), HeatMap::kNone);
+  EXPECT_GT(picture.planes[1].ratio(2, 4), 1);
+  EXPECT_NEAR(picture.planes[1].ratio(2, 5), 0.3, 1e-6);
+}
+
 TEST(Tally, QuantileIgnoresOneInAThousand) {
   Tally tally(DType::f32);
   const ElementBound one{0, 1, 1, {}};
