@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "cuda/include/mlacheck_kernel.h"
 #include "reference/formats/dtype.h"
 
