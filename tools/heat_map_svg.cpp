@@ -58,8 +58,8 @@ std::string svg_of_budget(const BudgetPicture& picture) {
     bars += fmt::format(
         R"(<rect x="{:.0f}" y="{:.1f}" width="7" height="{:.1f}" fill="{}"><title>{} elements {} {:.0f} %</title></rect>)",
         kBar * static_cast<double>(i), kHeight - height, height,
-        kColours[colour_of(last ? kInfinity : most_of_bin)].value, count,
-        last ? "from" : "to", 100 * (last ? most_of_bin - 1.0 / 16 : most_of_bin));
+        kColours[colour_of(last ? kInfinity : most_of_bin)].value, count, last ? "from" : "to",
+        100 * (last ? most_of_bin - 1.0 / 16 : most_of_bin));
   }
   const double width = kBar * static_cast<double>(picture.elements.size());
   return fmt::format(
@@ -95,7 +95,8 @@ std::string svg_of_plane(const HeatMap& plane, const std::string& down, const st
 std::string legend_of_planes() {
   std::string legend;
   for (const Colour& colour : kColours)
-    legend += fmt::format(R"(<span style="background:{}"></span>{} )", colour.value, colour.meaning);
+    legend +=
+        fmt::format(R"(<span style="background:{}"></span>{} )", colour.value, colour.meaning);
   return legend;
 }
 

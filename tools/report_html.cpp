@@ -36,7 +36,8 @@ std::string pictures_of(const CheckResult& result) {
   for (const BudgetPicture& picture : result.pictures) {
     if (picture.elements.empty()) continue;
     const auto axes = axes_of(picture.stage);
-    pictures += fmt::format("<h4>{}</h4>{}", escaped_for_xml(picture.stage), svg_of_budget(picture));
+    pictures +=
+        fmt::format("<h4>{}</h4>{}", escaped_for_xml(picture.stage), svg_of_budget(picture));
     for (std::size_t i = 0; i < picture.planes.size(); ++i)
       pictures += svg_of_plane(picture.planes[i], axes[i], axes[i + 1]);
   }
@@ -51,8 +52,9 @@ std::string section_of(const CheckResult& result, bool details) {
   if (result.status != Status::pass && !result.repro.empty())
     body += fmt::format("<pre>{}</pre>", escaped_for_xml(result.repro));
   if (whole) body += pictures_of(result);
-  return fmt::format("<section class=\"{0}\"><b>{0}</b> {1} <small>{2:.2f} s</small>{3}</section>\n",
-                     name_of(result.status), escaped_for_xml(result.name), result.seconds, body);
+  return fmt::format(
+      "<section class=\"{0}\"><b>{0}</b> {1} <small>{2:.2f} s</small>{3}</section>\n",
+      name_of(result.status), escaped_for_xml(result.name), result.seconds, body);
 }
 
 }  // namespace
@@ -69,14 +71,14 @@ void write_html(const std::filesystem::path& path, const std::string& title,
     sections += fmt::format("<section class=\"FAIL\"><b>error</b><pre>{}</pre></section>\n",
                             escaped_for_xml(error));
   for (const CheckResult* result : worst_first) sections += section_of(*result, details);
-  write_file(path, fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
-                               "<title>mlacheck {0}</title><style>{1}</style></head>\n"
-                               "<body><h1>mlacheck {0}</h1><p>{2}</p>\n"
-                               "<p class=\"legend\">largest share of the budget in a cell: {3}</p>\n"
-                               "{4}</body></html>\n",
-                               escaped_for_xml(title), kStyle,
-                               escaped_for_xml(summary_of(results, errors)), legend_of_planes(),
-                               sections));
+  write_file(path, fmt::format(
+                       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
+                       "<title>mlacheck {0}</title><style>{1}</style></head>\n"
+                       "<body><h1>mlacheck {0}</h1><p>{2}</p>\n"
+                       "<p class=\"legend\">largest share of the budget in a cell: {3}</p>\n"
+                       "{4}</body></html>\n",
+                       escaped_for_xml(title), kStyle, escaped_for_xml(summary_of(results, errors)),
+                       legend_of_planes(), sections));
 }
 
 }  // namespace mlacheck

@@ -18,7 +18,9 @@ class HeatMap {
   // The same as if the other's elements had been added.
   void merge(const HeatMap& other);
 
-  std::int64_t rows() const { return down_.extent; }  // of the plane: the last added and those before
+  std::int64_t rows() const {
+    return down_.extent;
+  }  // of the plane: the last added and those before
   std::int64_t columns() const { return across_.extent; }
   std::int64_t rows_of_cell() const { return std::int64_t{1} << down_.shift; }
   std::int64_t columns_of_cell() const { return std::int64_t{1} << across_.shift; }
