@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "reference/verdict/heat_map.h"
+#include "reference/verdict/budget_picture.h"
 
 namespace mlacheck {
 

@@ -141,7 +141,7 @@ CheckResult to_result(std::string name, const Finding& finding, const std::strin
           finding.elements,
           finding.ratio,
           false,
-          {finding.picture}};
+          {{finding.stage, finding.picture}}};
 }
 
 }  // namespace mlacheck

@@ -111,6 +111,7 @@ void Report::add(CheckResult result) {
   fmt::print("\n");
   std::fflush(stdout);
   annotate(result);
+  if (!options_.html) result.pictures.clear();
   results_.push_back(std::move(result));
 }
 

@@ -11,6 +11,11 @@
 
 namespace mlacheck {
 
+struct Picture {
+  std::string stage;
+  BudgetPicture budget;
+};
+
 // One check of a run.
 struct CheckResult {
   std::string name;  // "glm5_prefill.h5: output"
@@ -18,10 +23,10 @@ struct CheckResult {
   std::string detail;  // worst element, bound, budget used, stage; or the reason: lines
   std::string repro;   // command that repeats this check alone
   double seconds = 0;
-  std::int64_t elements = 0;                 // that a bound has judged
-  double budget_used = 0;                    // of the proven bound, by the worst of them; > 1 fails
-  bool hung = false;                         // CRASHED, as no answer came in time
-  std::vector<BudgetPicture> pictures = {};  // of the outputs that are as the status says
+  std::int64_t elements = 0;           // that a bound has judged
+  double budget_used = 0;              // of the proven bound, by the worst of them; > 1 fails
+  bool hung = false;                   // CRASHED, as no answer came in time
+  std::vector<Picture> pictures = {};  // of the outputs that are as the status says
 };
 
 struct ReportOptions {

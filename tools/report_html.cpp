@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 #include "tools/heat_map_svg.h"
@@ -24,22 +23,13 @@ figcaption { color: #666; font-size: 12px; max-width: 30em }
 .legend span { display: inline-block; width: 1em; height: 1em; margin: 0 .3em 0 .8em; vertical-align: -.15em }
 )";
 
-// What the coordinates of an output are.
-std::array<const char*, 3> axes_of(const std::string& stage) {
-  if (stage.starts_with("sparse_attention")) return {"token", "head", "dim"};
-  if (stage.starts_with("index_scores")) return {"token", "key", ""};
-  return {"row", "column", ""};
-}
-
 std::string pictures_of(const CheckResult& result) {
   std::string pictures;
-  for (const BudgetPicture& picture : result.pictures) {
+  for (const auto& [stage, picture] : result.pictures) {
     if (picture.elements.empty()) continue;
-    const auto axes = axes_of(picture.stage);
-    pictures +=
-        fmt::format("<h4>{}</h4>{}", escaped_for_xml(picture.stage), svg_of_budget(picture));
+    pictures += fmt::format("<h4>{}</h4>{}", escaped_for_xml(stage), svg_of_budget(picture));
     for (std::size_t i = 0; i < picture.planes.size(); ++i)
-      pictures += svg_of_plane(picture.planes[i], axes[i], axes[i + 1]);
+      pictures += svg_of_plane(picture.planes[i], picture.axes[i], picture.axes[i + 1]);
   }
   return pictures;
 }
@@ -71,14 +61,15 @@ void write_html(const std::filesystem::path& path, const std::string& title,
     sections += fmt::format("<section class=\"FAIL\"><b>error</b><pre>{}</pre></section>\n",
                             escaped_for_xml(error));
   for (const CheckResult* result : worst_first) sections += section_of(*result, details);
-  write_file(path, fmt::format(
-                       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
-                       "<title>mlacheck {0}</title><style>{1}</style></head>\n"
-                       "<body><h1>mlacheck {0}</h1><p>{2}</p>\n"
-                       "<p class=\"legend\">largest share of the budget in a cell: {3}</p>\n"
-                       "{4}</body></html>\n",
-                       escaped_for_xml(title), kStyle, escaped_for_xml(summary_of(results, errors)),
-                       legend_of_planes(), sections));
+  write_file(path, fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
+                               "<title>mlacheck {0}</title><style>{1}</style></head>\n"
+                               "<body><h1>mlacheck {0}</h1><p>{2}</p>\n"
+                               "<p class=\"legend\">the worst of a cell, by the share of the "
+                               "budget that it used: {3}</p>\n"
+                               "{4}</body></html>\n",
+                               escaped_for_xml(title), kStyle,
+                               escaped_for_xml(summary_of(results, errors)), legend_of_planes(),
+                               sections));
 }
 
 }  // namespace mlacheck

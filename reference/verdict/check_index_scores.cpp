@@ -72,7 +72,7 @@ Finding check_index_scores(const IndexScoresProblem& problem, const NumericsCont
   detail::require(scores != nullptr || problem.tokens * problem.key_count == 0,
                   "scores: expected an address, got null");
   const ElementBound masked{-kInfinity, 0, 0, {.anything = !contract.masks_scores}};
-  Tally tally(contract.score_dtype);
+  Tally tally(contract.score_dtype, {"token", "key", nullptr});
   std::mutex mutex;
   const auto part = [&, empty = tally] { return TallyPart(tally, mutex, empty); };
   detail::parallel_rows(problem.tokens, part, [&](std::int64_t t, auto& mine) {

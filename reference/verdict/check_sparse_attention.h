@@ -26,15 +26,15 @@ std::vector<Finding> check_sparse_attention(const SparseAttentionProblem& proble
 
 // Collects the judgements of one token: out, lse and max_logit of token t, [H, v_dim] and [H].
 struct SparseAttentionTally {
-  explicit SparseAttentionTally(DType out_dtype) : out(out_dtype) {}
+  explicit SparseAttentionTally(DType out_dtype) : out(out_dtype, {"token", "head", "dim"}) {}
   void add(const SparseAttentionInterval& interval, std::int64_t t,
            const SparseAttentionOutputs& token);
   void merge(const SparseAttentionTally& other);
   std::vector<Finding> findings() const;  // of those that were there
 
   Tally out;
-  Tally lse{DType::f32};
-  Tally max_logit{DType::f32};
+  Tally lse{DType::f32, {"token", "head", nullptr}};
+  Tally max_logit{DType::f32, {"token", "head", nullptr}};
   bool has_lse = false;
   bool has_max_logit = false;
 };

@@ -27,8 +27,13 @@ void Tally::add(std::array<std::int64_t, 3> at, const ElementBound& bound, float
   ++histogram_[static_cast<std::size_t>(
       std::min(ratio * kBinsPerUnit, static_cast<double>(kBins - 1)))];
   max_ratio_ = std::max(max_ratio_, ratio);
-  first_two_.add(at[0], std::max<std::int64_t>(at[1], 0), ratio);
-  if (at[2] >= 0) last_two_.add(at[1], at[2], ratio);
+  if (bound.admissible.anything) {
+    ++of_any_value_;
+  } else {
+    const HeatMap::Cell element{status, static_cast<float>(ratio)};
+    first_two_.add(at[0], std::max<std::int64_t>(at[1], 0), element);
+    if (at[2] >= 0) last_two_.add(at[1], at[2], element);
+  }
   const double value = static_cast<double>(got);
   if (bound.admissible.finite && !bound.admissible.anything && std::isfinite(value)) {
     max_abs_ = std::max(max_abs_, std::abs(value - bound.expected));
@@ -70,6 +75,7 @@ void Tally::merge(const Tally& other) {
   failed_ += other.failed_;
   improbable_ += other.improbable_;
   unbounded_ += other.unbounded_;
+  of_any_value_ += other.of_any_value_;
   magnitude_ += other.magnitude_;
   magnitude_of_zeros_ += other.magnitude_of_zeros_;
   negligible_ += other.negligible_;
@@ -89,11 +95,12 @@ void Tally::merge(const Tally& other) {
   }
 }
 
-BudgetPicture Tally::picture(std::string stage) const {
+BudgetPicture Tally::picture() const {
   constexpr auto kFiner = static_cast<std::size_t>(kBinsPerUnit) / BudgetPicture::kBinsPerUnit;
-  BudgetPicture picture{std::move(stage), std::vector<std::int64_t>(BudgetPicture::kBins), {}};
+  BudgetPicture picture{axes_, std::vector<std::int64_t>(BudgetPicture::kBins), {}};
   for (std::size_t i = 0; i < kBins; ++i)
     picture.elements[std::min(i / kFiner, BudgetPicture::kBins - 1)] += histogram_[i];
+  picture.elements[0] -= of_any_value_;
   for (const HeatMap& plane : {first_two_, last_two_})
     if (plane.rows() > 0) picture.planes.push_back(plane);
   return picture;
@@ -101,7 +108,7 @@ BudgetPicture Tally::picture(std::string stage) const {
 
 Finding Tally::finding(std::string stage) const {
   Finding finding = worst_;
-  if (elements_ > 0) finding.picture = picture(stage);
+  if (elements_ > of_any_value_) finding.picture = picture();
   finding.stage = std::move(stage);
   finding.status = worst_status_;
   finding.elements = elements_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "reference/formats/dtype.h"
-#include "reference/verdict/heat_map.h"
+#include "reference/verdict/budget_picture.h"
 #include "reference/verdict/interval.h"
 #include "reference/verdict/verdict.h"
 
@@ -18,7 +18,8 @@ namespace mlacheck {
 // cosine's last digits.
 class Tally {
  public:
-  explicit Tally(DType dtype) : dtype_(dtype) {}
+  explicit Tally(DType dtype, Axes axes = {"row", "column", nullptr})
+      : dtype_(dtype), axes_(axes) {}
 
   void add(std::array<std::int64_t, 3> at, const ElementBound& bound, float got);
   void merge(const Tally& other);
@@ -36,13 +37,15 @@ class Tally {
   static constexpr auto kBins = static_cast<std::size_t>(kMaxQuantile * kBinsPerUnit);
 
   bool is_worse(Status status, double ratio, const std::array<std::int64_t, 3>& at) const;
-  BudgetPicture picture(std::string stage) const;
+  BudgetPicture picture() const;
 
   DType dtype_;
+  Axes axes_;
   std::int64_t elements_ = 0;
   std::int64_t failed_ = 0;
   std::int64_t improbable_ = 0;
   std::int64_t unbounded_ = 0;
+  std::int64_t of_any_value_ = 0;
   double magnitude_ = 0;           // sum |expected| of the elements that an interval judges
   double magnitude_of_zeros_ = 0;  // ... of those whose interval zero passes
   double negligible_ = 0;          // the same of the elements below kNegligible

@@ -74,27 +74,37 @@ TEST(Tally, MergedPartsGiveTheSameFinding) {
   EXPECT_THROW(first.merge(Tally(DType::f32)), std::invalid_argument);
 }
 
+constexpr HeatMap::Cell kNothing;
+
 TEST(HeatMap, ShowsTheCellOfTheWorst) {
   HeatMap map;
+  const HeatMap::Cell good{Status::pass, 0.9f}, improbable{Status::improbable, 0.5f},
+      wrong{Status::fail, 7};
   for (std::int64_t h = 0; h < 3; ++h)
-    for (std::int64_t c = 0; c < 512; ++c) map.add(h, c, h == 1 && c == 300 ? 7 : 0.5);
+    for (std::int64_t c = 0; c < 512; ++c) {
+      map.add(h, c, h == 1 && c == 300 ? wrong : good);
+      map.add(h, c, h == 2 && c == 8 ? improbable : good);
+    }
   EXPECT_EQ(map.cells_down(), 3);
   EXPECT_EQ(map.rows_of_cell(), 1);
   EXPECT_EQ(map.cells_across(), 64);
   EXPECT_EQ(map.columns_of_cell(), 8);
   for (std::int64_t i = 0; i < 3; ++i)
     for (std::int64_t j = 0; j < 64; ++j)
-      EXPECT_EQ(map.ratio(i, j), i == 1 && j == 300 / 8 ? 7 : 0.5f) << i << ", " << j;
+      EXPECT_EQ(map.cell(i, j), i == 1 && j == 300 / 8 ? wrong
+                                : i == 2 && j == 1     ? improbable
+                                                       : good)
+          << i << ", " << j;
 }
 
 TEST(HeatMap, LeavesCellsWithoutElementsEmpty) {
   HeatMap map;
-  map.add(5, 70, 0);
+  map.add(5, 70, {Status::pass, 0});
   EXPECT_EQ(map.cells_down(), 6);
   EXPECT_EQ(map.cells_across(), 36);
-  EXPECT_EQ(map.ratio(5, 35), 0);
-  EXPECT_EQ(map.ratio(5, 34), HeatMap::kNone);
-  EXPECT_EQ(map.ratio(4, 35), HeatMap::kNone);
+  EXPECT_EQ(map.cell(5, 35), (HeatMap::Cell{Status::pass, 0}));
+  EXPECT_EQ(map.cell(5, 34), kNothing);
+  EXPECT_EQ(map.cell(4, 35), kNothing);
 }
 
 // Parts of other cell sizes: a thread has seen early tokens alone.
@@ -102,9 +112,10 @@ TEST(HeatMap, MergedPartsGiveTheSameMap) {
   HeatMap whole, early, late;
   for (std::int64_t t = 0; t < 1000; ++t)
     for (std::int64_t h = 0; h < 70; h += 3) {
-      const double ratio = static_cast<double>((31 * t + 7 * h) % 101) / 64;
-      whole.add(t, h, ratio);
-      (t < 40 ? early : late).add(t, h, ratio);
+      const float ratio = static_cast<float>((31 * t + 7 * h) % 101) / 64;
+      const HeatMap::Cell element{ratio > 1 ? Status::fail : Status::pass, ratio};
+      whole.add(t, h, element);
+      (t < 40 ? early : late).add(t, h, element);
     }
   HeatMap early_first = early;
   early_first.merge(late);
@@ -117,27 +128,32 @@ TEST(HeatMap, MergedPartsGiveTheSameMap) {
     ASSERT_EQ(map->columns_of_cell(), whole.columns_of_cell());
     for (std::int64_t i = 0; i < whole.cells_down(); ++i)
       for (std::int64_t j = 0; j < whole.cells_across(); ++j)
-        EXPECT_EQ(map->ratio(i, j), whole.ratio(i, j)) << i << ", " << j;
+        EXPECT_EQ(map->cell(i, j), whole.cell(i, j)) << i << ", " << j;
   }
 }
 
 TEST(Tally, PicturesItsElements) {
-  Tally tally(DType::f32);
+  Tally tally(DType::f32, {"token", "head", "dim"});
+  EXPECT_TRUE(tally.finding("x").picture.elements.empty());
+  tally.add({0, 0, 0}, {0, 1, 1, {.anything = true}}, 7);
   EXPECT_TRUE(tally.finding("x").picture.elements.empty());
   const ElementBound one{0, 1, 1, {}};
-  tally.add({0, 0, 0}, one, 0.3f);
-  tally.add({0, 2, 5}, one, 0.3f);
+  tally.add({0, 1, 0}, one, 0.3f);
+  tally.add({0, 2, 5}, {0, 1, 0.1, {}}, 0.3f);
   tally.add({1, 2, 4}, one, std::nanf(""));
   const BudgetPicture picture = tally.finding("x").picture;
-  EXPECT_EQ(picture.stage, "x");
+  EXPECT_EQ(picture.elements[0], 0);
   EXPECT_EQ(picture.elements[4], 2);
   EXPECT_EQ(picture.elements.back(), 1);
   ASSERT_EQ(picture.planes.size(), 2u);
-  EXPECT_NEAR(picture.planes[0].ratio(0, 2), 0.3, 1e-6);
-  EXPECT_GT(picture.planes[0].ratio(1, 2), 1);
-  EXPECT_EQ(picture.planes[0].ratio(1, 0), HeatMap::kNone);
-  EXPECT_GT(picture.planes[1].ratio(2, 4), 1);
-  EXPECT_NEAR(picture.planes[1].ratio(2, 5), 0.3, 1e-6);
+  const HeatMap &rows = picture.planes[0], &dims = picture.planes[1];
+  EXPECT_EQ(rows.cell(0, 0), kNothing);
+  EXPECT_EQ(rows.cell(0, 1).status, Status::pass);
+  EXPECT_NEAR(rows.cell(0, 1).ratio, 0.3, 1e-6);
+  EXPECT_EQ(rows.cell(0, 2).status, Status::improbable);
+  EXPECT_EQ(rows.cell(1, 2).status, Status::fail);
+  EXPECT_EQ(dims.cell(2, 4).status, Status::fail);
+  EXPECT_EQ(dims.cell(2, 5).status, Status::improbable);
 }
 
 TEST(Tally, QuantileIgnoresOneInAThousand) {
