@@ -62,7 +62,7 @@ TEST(Linear, IsTheProductWithTheTransposedWeights) {
 }
 
 TEST(Linear, AddsInTheOneOrder) {
-  const Matrix x = random_matrix(131, 200, 3);  // more than one block of tokens
+  const Matrix x = random_matrix(259, 200, 3);  // more than one block of tokens
   const Weight w = random_weight(19, 200, 4);   // a partial block of outputs
   const std::vector<float> values = values_of(w);
   const Matrix y = linear(x, w, DType::f32);
