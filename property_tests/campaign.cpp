@@ -11,16 +11,11 @@
 #include "cuda/plugin/kernel_process_pool.h"
 #include "fixtures/counter_random.h"
 #include "property_tests/campaign_time.h"
+#include "property_tests/case_results.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck {
 namespace {
-
-bool was_judged(const std::vector<CheckResult>& results) {
-  return std::ranges::any_of(results, [](const CheckResult& result) {
-    return result.status != Status::refused && result.status != Status::skipped;
-  });
-}
 
 Recipe on_another_seed(Recipe recipe) {
   std::visit([](auto& r) { ++r.seed; }, recipe);
@@ -80,7 +75,11 @@ class Campaign {
 
   void try_all(const std::vector<Recipe>& recipes) {
     for (const Recipe& recipe : recipes)
-      for (std::size_t i = 0; i < contestants_.size() && !is_over(); ++i) try_case(i, recipe, true);
+      for (std::size_t i = 0; i < contestants_.size(); ++i) {
+        if (over_ || (watcher_.stops() && !time_.is_up())) return;
+        if (!is_for(contestants_[i].op, recipe)) continue;
+        if (is_over() || !try_case(i, recipe, true)) ++records_[i].untried;
+      }
   }
 
   // Every operator's recipe of each number: shards differ in numbers.
@@ -118,10 +117,20 @@ class Campaign {
     watcher_.starts(contestants_[kernel], recipe, cases_);
     const Stopwatch watch;
     std::vector<CheckResult> results = trial(recipe);
+    note_if_given_up(kernel, recipe, watch);
     const auto hang = std::ranges::find_if(results, &CheckResult::hung);
     if (hang == results.end()) return {std::move(results), false, watch.seconds()};
     if (!watcher_.stops()) keep_hang(kernel, recipe, *hang, results);
     return {.hung = true};
+  }
+
+  // It may be slow as well.
+  void note_if_given_up(std::size_t kernel, const Recipe& recipe, const Stopwatch& watch) {
+    std::string& given_up = records_[kernel].given_up;
+    if (!given_up.empty() || !time_.is_up() || !watcher_.stops()) return;
+    const auto& repro = contestants_[kernel].repro;
+    given_up = fmt::format("after {:.1f} s: {}", watch.seconds(),
+                           repro == nullptr ? minimal(recipe) : repro(recipe));
   }
 
   void keep_hang(std::size_t kernel, const Recipe& recipe, const CheckResult& hang,
@@ -135,27 +144,28 @@ class Campaign {
     add(kernel, std::move(failure));
   }
 
-  void try_case(std::size_t kernel, const Recipe& recipe, bool with_laws) {
-    if (time_.leaves_out(kernel, recipe)) return;
+  // Whether there was time for all of it.
+  bool try_case(std::size_t kernel, const Recipe& recipe, bool with_laws) {
+    if (time_.leaves_out(kernel, recipe)) return false;
     const Tried tried = put(kernel, recipe, contestants_[kernel].trial);
     const std::vector<CheckResult>& results = tried.results;
-    if ((results.empty() && !tried.hung) || watcher_.stops()) return;
+    if ((results.empty() && !tried.hung) || watcher_.stops()) return true;
     ++cases_;
     KernelRecord& record = records_[kernel];
     record.coverage.count(recipe, tried.hung || was_judged(results));
-    if (tried.hung) return;
+    if (tried.hung) return true;
     time_.note(kernel, recipe, tried.seconds);
     if (!was_judged(results)) narrow(kernel, recipe);
     record.blind += shown_by(recipe).empty() && was_judged(results) ? 1 : 0;
     judge(kernel, recipe, tried, false);
     // A wrong answer breaks laws too: nothing more is learnt of it.
-    const bool is_right = std::ranges::none_of(
-        results, [](const CheckResult& result) { return is_wrong(result.status); });
-    if (with_laws && is_right && was_judged(results) && contestants_[kernel].laws != nullptr &&
-        !is_over() && !time_.leaves_out_laws(tried.seconds)) {
-      const Tried of_laws = {all_laws(kernel, recipe), false, tried.seconds};
-      if (!watcher_.stops()) judge(kernel, recipe, of_laws, true);
-    }
+    if (!with_laws || is_any_wrong(results) || !was_judged(results) ||
+        contestants_[kernel].laws == nullptr)
+      return true;
+    if (is_over() || time_.leaves_out_laws(tried.seconds)) return false;
+    const Tried of_laws = {all_laws(kernel, recipe), false, tried.seconds};
+    if (!watcher_.stops()) judge(kernel, recipe, of_laws, true);
+    return true;
   }
 
   void judge(std::size_t kernel, const Recipe& recipe, const Tried& tried, bool of_laws) {
@@ -184,6 +194,7 @@ class Campaign {
       watcher_.starts(contestants_[kernel], asked, cases_);
       const Stopwatch watch;
       const CheckResult answer = contestants_[kernel].supports(asked);
+      note_if_given_up(kernel, asked, watch);
       if (is_wrong(answer.status) && !watcher_.stops()) {
         if (answer.hung)
           keep_hang(kernel, asked, answer, {});
@@ -194,22 +205,9 @@ class Campaign {
     });
   }
 
-  // The check again; of crashes those that end alike.
-  static const CheckResult* find(const std::vector<CheckResult>& results, const CheckResult& like) {
-    const auto same = [&](const CheckResult& result) {
-      if (result.name != like.name) return false;
-      if (like.status == Status::crashed)
-        return result.status == like.status && result.detail == like.detail;
-      return result.status == like.status ||
-             (like.status == Status::improbable && result.status == Status::fail);
-    };
-    const auto found = std::ranges::find_if(results, same);
-    return found == results.end() ? nullptr : &*found;
-  }
-
   bool repeats(std::size_t kernel, const Recipe& recipe, const CheckResult& result, bool of_laws) {
-    return find(put(kernel, on_another_seed(recipe), again(kernel, result, of_laws)).results,
-                result) != nullptr;
+    return find_again(put(kernel, on_another_seed(recipe), again(kernel, result, of_laws)).results,
+                      result) != nullptr;
   }
 
   // A new failure is shrunk. A check that fails on the smallest recipe of another is one with it.
@@ -232,7 +230,7 @@ class Campaign {
         [&](const Recipe& smaller) {
           if (watcher_.stops()) return false;
           std::vector<CheckResult> results = put(kernel, smaller, trial).results;
-          if (watcher_.stops() || find(results, result) == nullptr) return false;
+          if (watcher_.stops() || find_again(results, result) == nullptr) return false;
           failing.emplace_back(smaller, std::move(results));
           return true;
         },
@@ -241,7 +239,7 @@ class Campaign {
     const auto smallest = std::ranges::find(failing, failure.shrunk.recipe,
                                             [](const auto& entry) { return entry.first; });
     if (smallest != failing.end()) {
-      failure.result = *find(smallest->second, result);
+      failure.result = *find_again(smallest->second, result);
       if (of_laws && !is_over()) smallest->second = all_laws(kernel, failure.shrunk.recipe);
       for (const CheckResult& other : smallest->second)
         if (is_wrong(other.status) && other.name != result.name) failure.also.push_back(other.name);
@@ -256,7 +254,9 @@ class Campaign {
     if (contestant.explain == nullptr || is_retired(kernel) || time_.for_shrinking(0).seconds == 0)
       return;
     const std::int64_t hangs = hangs_of(kernel);
+    const Stopwatch watch;
     failure.explanation = contestant.explain(std::array{recipe, failure.shrunk.recipe});
+    note_if_given_up(kernel, failure.shrunk.recipe, watch);
     if (hangs_of(kernel) == hangs || watcher_.stops()) return;
     keep_hang(
         kernel, failure.shrunk.recipe,
@@ -272,7 +272,7 @@ class Campaign {
       plan_.regressions->add(kept.shrunk.recipe,
                              fmt::format("{} {}", name_of(kept.result.status), kept.result.name));
     } catch (const std::exception& error) {
-      watcher_.unwritten(kept, error.what());
+      watcher_.not_appended(kept, error.what());
     }
   }
 

@@ -30,6 +30,8 @@ struct Contestant {
   std::function<std::string(std::span<const Recipe>)> explain = nullptr;
   // How often its library has hung; after kMostHangs times it is not called again. Null: never.
   std::function<std::int64_t()> hangs = nullptr;
+  // The command that repeats a case. Null: its recipe says enough.
+  std::function<std::string(const Recipe&)> repro = nullptr;
 };
 
 inline constexpr std::int64_t kLawsEvery = 8;
@@ -63,19 +65,20 @@ class CampaignWatcher {
   // A failure that is not shrunk, as every try costs what a call may take.
   virtual void hung(const Failure&) {}
   // A failure that the regression file did not get.
-  virtual void unwritten(const Failure&, const std::string& /*error*/) {}
+  virtual void not_appended(const Failure&, const std::string& /*error*/) {}
   // A case that could not be tried, of which the campaign ends: memory or processes are short.
   virtual void broke(const std::string& /*error*/) {}
   // The seconds are over, or so many cases were left out, as they or their laws would have taken more
   // of them than were left.
   virtual void ran_out(std::int64_t /*left out*/) {}
-  // Asked before and after each case; what a case gave while it was told to stop counts for nothing.
+  // Asked before and after each case; what a case gave while it was told to stop counts for nothing, but
+  // a call that was stopped after the plan's seconds is noted.
   virtual bool stops() { return false; }
 };
 
 // Puts cases to kernels until plan or watcher ends it. The same plan tries the same cases in the same
-// order; shards share none. It ends when its seconds are over: cases that would take longer than is left are left out
-// (campaign_time.h). A check that fails is shrunk and kept once, however often it fails. A
+// order; shards share none. It ends when its seconds are over: cases that would take longer than is left are
+// left out (campaign_time.h), which of those that are given is noted. A check that fails is shrunk and kept once, however often it fails. A
 // case that hangs is kept as it is, and the campaign goes on until a library has hung kMostHangs times. An
 // IMPROBABLE is tried on another seed: it is kept if it is there again, else counted against its
 // declared rate.

@@ -12,9 +12,11 @@
 namespace mlacheck {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // A library that is called until it has hung kMostHangs times.
@@ -225,6 +227,55 @@ TEST(Campaign, LeavesOutWhatWouldTakeLongerThanIsLeft) {
   EXPECT_THAT(watcher.events, ElementsAre("ran out, 2 left out"));  // the laws of the first one too
   EXPECT_EQ(laws, 1);
   EXPECT_THAT(watcher.tried, ElementsAre(plan.given[0], plan.given[2], plan.given[2]));
+}
+
+// What hangs late has no time to be seen to hang: that is no PASS.
+TEST(Campaign, TrustsNoKernelWhoseCallWasGivenUpWhenTheTimeWasOver) {
+  for (const int answered : {0, 30}) {
+    Watcher watcher;
+    const auto kernel_of = [&](const std::string& name, int answers) {
+      int cases = 0;
+      Contestant kernel = top_k_kernel([=, &watcher](auto&) mutable {
+        if (++cases <= answers) return Status::pass;
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        watcher.most = 0;
+        return Status::crashed;  // as it is killed
+      });
+      kernel.name = name;
+      kernel.repro = [](const Recipe& recipe) { return "repeat " + minimal(recipe); };
+      return kernel;
+    };
+    const std::vector<Contestant> kernels = {kernel_of("mine:kernel", answered),
+                                             kernel_of("mine:right", 1000)};
+    CampaignPlan plan = plan_of(1000);
+    plan.seconds = 0.3;
+    const auto records = run_campaign(kernels, plan, watcher);
+    const auto results = verdicts(records[0], false);
+    ASSERT_THAT(results, SizeIs(1));
+    EXPECT_EQ(results[0].status, Status::mistrusted);
+    EXPECT_THAT(results[0].detail, ContainsRegex("given up when the time was over, after 0.[3-9] "
+                                                 "s: repeat mlacheck1 op=top_k"));
+    EXPECT_THAT(verdicts(records[1], false)[0].detail, Not(HasSubstr("given up")));
+  }
+}
+
+// Those that are given are to be tried: what was recorded, say.
+TEST(Campaign, TrustsNoKernelThatWasNotPutToAllGivenRecipes) {
+  CampaignPlan plan;
+  plan.draws = false;
+  plan.seconds = 0.05;
+  const Recipe other = parse_recipe("mlacheck1 op=sparse_attention t=1 h=4 k=64 n=256");
+  plan.given = {other, parse_recipe("mlacheck1 op=top_k t=3"),
+                parse_recipe("mlacheck1 op=top_k t=3"), other};
+  const std::vector<Contestant> kernels = {top_k_kernel([](auto&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return Status::pass;
+  })};
+  Watcher watcher;
+  const auto records = run_campaign(kernels, plan, watcher);
+  EXPECT_EQ(records[0].untried, 1);
+  EXPECT_EQ(verdicts(records[0], false)[0].status, Status::mistrusted);
+  EXPECT_THAT(verdicts(records[0], false)[0].detail, HasSubstr("no time was left for 1 given"));
 }
 
 // It asks of many cases.

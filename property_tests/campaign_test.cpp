@@ -87,7 +87,7 @@ TEST(Campaign, KeepsAFailureThatTheRegressionFileDoesNotGet) {
   ASSERT_THAT(records[0].failures, SizeIs(1));
   EXPECT_EQ(verdicts(records[0], true)[0].status, Status::fail);
   EXPECT_EQ(records[0].coverage.judged(), 20);
-  EXPECT_THAT(watcher.events.back(), AllOf(HasSubstr("unwritten"), HasSubstr("No such file")));
+  EXPECT_THAT(watcher.events.back(), AllOf(HasSubstr("not appended"), HasSubstr("No such file")));
 }
 
 TEST(Campaign, StopsOnTheFirstFailureWhenAsked) {

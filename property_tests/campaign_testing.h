@@ -40,8 +40,8 @@ struct Watcher : CampaignWatcher {
     events.push_back("shrunk to " + minimal(failure.shrunk.recipe));
   }
   void hung(const Failure& failure) override { events.push_back("hung " + failure.result.name); }
-  void unwritten(const Failure& failure, const std::string& error) override {
-    events.push_back("unwritten " + failure.result.name + ": " + error);
+  void not_appended(const Failure& failure, const std::string& error) override {
+    events.push_back("not appended " + failure.result.name + ": " + error);
   }
   void ran_out(std::int64_t left_out) override {
     events.push_back("ran out, " + std::to_string(left_out) + " left out");

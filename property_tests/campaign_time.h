@@ -16,8 +16,9 @@ class CampaignTime {
   CampaignTime(double seconds, const ShrinkBudget& shrinking, std::size_t kernels)
       : seconds_(seconds), shrinking_(shrinking), longest_(kernels) {}
 
+  bool is_up() const { return left() <= 0; }
   // So too where of the last kMostLeftOut cases none fitted in.
-  bool is_over() const { return left() <= 0 || left_out_at_once_ >= kMostLeftOut; }
+  bool is_over() const { return is_up() || left_out_at_once_ >= kMostLeftOut; }
   // Whether a kernel's case would take longer than is left: by its size, and by the slowest of the
   // kernel's others that are as large or a little smaller. Counted.
   bool leaves_out(std::size_t kernel, const Recipe& recipe);

@@ -32,9 +32,17 @@ CheckResult to_result(const Failure& failure) {
   return result;
 }
 
-std::string retirement(const KernelRecord& record) {
-  return fmt::format("retired after {} cases: its library hung {} times",
-                     record.coverage.judged() + record.coverage.refused(), kMostHangs);
+// What it was not put to, line by line; empty where that is nothing.
+std::string gaps(const KernelRecord& record) {
+  std::string text;
+  if (record.retired)
+    text += fmt::format("\nretired after {} cases: its library hung {} times",
+                        record.coverage.judged() + record.coverage.refused(), kMostHangs);
+  if (!record.given_up.empty())
+    text += fmt::format("\nit may hang: given up when the time was over, {}", record.given_up);
+  if (record.untried > 0)
+    text += fmt::format("\nno time was left for {} given recipes or their laws", record.untried);
+  return text;
 }
 
 CheckResult summary(const KernelRecord& record, bool drew_cases) {
@@ -45,7 +53,9 @@ CheckResult summary(const KernelRecord& record, bool drew_cases) {
     result.status = coverage.refused() > 0 ? Status::refused : Status::skipped;
     result.detail = coverage.refused() > 0 ? fmt::format("all of {} cases", coverage.refused())
                                            : "no case was for it";
-    if (record.retired) result.detail = retirement(record);
+    const std::string lacks = gaps(record);
+    if (!lacks.empty()) result.detail = lacks.substr(1);
+    if (!record.given_up.empty() || record.untried > 0) result.status = Status::mistrusted;
     return result;
   }
   result.detail = fmt::format("{} cases ({} refused, {} could show nothing)", coverage.judged(),
@@ -67,9 +77,9 @@ CheckResult summary(const KernelRecord& record, bool drew_cases) {
     for (const ErrorClass error : never)
       result.detail += fmt::format("\n  {}: {}", name_of(error), in_words(error));
   }
-  if (record.retired) {
+  if (const std::string lacks = gaps(record); !lacks.empty()) {
     result.status = std::max(result.status, Status::mistrusted);
-    result.detail += '\n' + retirement(record);
+    result.detail += lacks;
   }
   for (const auto& [check, trusted] : record.trusted) {
     if (trusted) continue;
@@ -111,8 +121,8 @@ std::vector<CheckResult> verdicts(const KernelRecord& record, bool drew_cases) {
   for (const Failure& failure : record.failures) results.push_back(to_result(failure));
   if (results.empty())
     results.push_back(summary(record, drew_cases));
-  else if (record.retired)
-    results.back().detail += '\n' + retirement(record);
+  else
+    results.back().detail += gaps(record);
   return results;
 }
 

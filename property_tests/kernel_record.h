@@ -36,6 +36,8 @@ struct KernelRecord {
   double budget_used = 0;       // the largest share of a proven bound in a case that passed
   std::string budget_used_by;   // its repro
   bool retired = false;         // its library has hung too often
+  std::string given_up;         // the call that was stopped when the time was over
+  std::int64_t untried = 0;     // given recipes for which, or for whose laws, no time was left
   std::map<std::string, bool>
       trusted;  // checks that went right: whether any was more than MISTRUSTED
   std::vector<Failure> failures;
@@ -50,7 +52,7 @@ struct KernelRecord {
 std::int64_t improbable_allowance(std::int64_t elements);
 
 // The failures, or how the kernel passed: MISTRUSTED where a campaign that draws its cases had none
-// that would have shown some class of error, or all passes of a check were.
+// that would have shown some class of error, all passes of a check were, or its time was too short.
 std::vector<CheckResult> verdicts(const KernelRecord& record, bool drew_cases);
 
 }  // namespace mlacheck

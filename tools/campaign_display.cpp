@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "tools/interruption.h"
-#include "tools/judgements.h"
 
 namespace mlacheck {
 
@@ -20,11 +17,7 @@ void CampaignDisplay::starts(const Contestant& contestant, const Recipe& recipe,
                              std::int64_t cases) {
   cases_ = cases;
   const std::string line = minimal(recipe);
-  const auto library = std::ranges::find_if(libraries_, [&](const KernelLibrary& candidate) {
-    return contestant.name.starts_with(candidate.path().filename().string() + ":");
-  });
-  const std::string command = repro_of(recipe, library == libraries_.end() ? nullptr : &*library);
-  at_ = fmt::format("{}: {}", contestant.name, command);
+  at_ = fmt::format("{}: {}", contestant.name, contestant.repro(recipe));
   Interruption::set_last_words(fmt::format("\nmlacheck fuzz: died in {}\n", at_));
   if (prints_each_) report_.note(fmt::format("{}: {}", contestant.name, line));
   if (last_move_.seconds() > kSecondsBetweenMoves) {
@@ -55,8 +48,8 @@ void CampaignDisplay::hung(const Failure& failure) {
                            failure.result.detail, failure.result.repro));
 }
 
-void CampaignDisplay::unwritten(const Failure&, const std::string& error) {
-  if (unwritten_++ == 0) write_error_ = error;
+void CampaignDisplay::not_appended(const Failure&, const std::string& error) {
+  if (not_appended_++ == 0) write_error_ = error;
 }
 
 void CampaignDisplay::ran_out(std::int64_t left_out) {
@@ -67,10 +60,10 @@ void CampaignDisplay::ran_out(std::int64_t left_out) {
 
 bool CampaignDisplay::stops() { return Interruption::requested(); }
 
-std::string CampaignDisplay::unwritten() const {
-  return unwritten_ == 0 ? ""
-                         : fmt::format("--regressions: {} failures were not appended: {}",
-                                       unwritten_, write_error_);
+std::string CampaignDisplay::not_appended() const {
+  return not_appended_ == 0 ? ""
+                            : fmt::format("--regressions: {} failures were not appended: {}",
+                                          not_appended_, write_error_);
 }
 
 std::string CampaignDisplay::state() const {

@@ -2,9 +2,7 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "cuda/plugin/kernel_library.h"
 #include "property_tests/campaign.h"
 #include "tools/report.h"
 #include "tools/stopwatch.h"
@@ -14,20 +12,19 @@ namespace mlacheck {
 // Shows a campaign while it runs.
 class CampaignDisplay : public CampaignWatcher {
  public:
-  CampaignDisplay(Report& report, const std::vector<KernelLibrary>& libraries, bool prints_each)
-      : report_(report), libraries_(libraries), prints_each_(prints_each) {}
+  CampaignDisplay(Report& report, bool prints_each) : report_(report), prints_each_(prints_each) {}
 
   void starts(const Contestant& contestant, const Recipe& recipe, std::int64_t cases) override;
   void found(const CheckResult& result) override;
   void shrunk(const Failure& failure) override;
   void hung(const Failure& failure) override;
-  void unwritten(const Failure& failure, const std::string& error) override;
+  void not_appended(const Failure& failure, const std::string& error) override;
   void broke(const std::string& error) override { report_.error(error); }
   void ran_out(std::int64_t left_out) override;
   bool stops() override;
 
   // What the regression file lacks; empty where it has all.
-  std::string unwritten() const;
+  std::string not_appended() const;
   // The kernel that was called last and how to call it again.
   const std::string& at() const { return at_; }
   // Why not all cases were tried; empty where they were.
@@ -38,11 +35,10 @@ class CampaignDisplay : public CampaignWatcher {
   std::string state() const;
 
   Report& report_;
-  const std::vector<KernelLibrary>& libraries_;
   bool prints_each_;
   Stopwatch watch_, last_move_, last_line_;
   std::int64_t cases_ = 0;
-  std::size_t failures_ = 0, unwritten_ = 0;
+  std::size_t failures_ = 0, not_appended_ = 0;
   std::string write_error_, at_, end_;
 };
 

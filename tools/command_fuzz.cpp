@@ -84,6 +84,7 @@ std::vector<Contestant> contestants_of(const std::vector<KernelLibrary>& librari
       contestant.trial = [&library, kernel](const Recipe& recipe) {
         return check_kernel(recipe, library, *kernel);
       };
+      contestant.repro = [&library](const Recipe& recipe) { return repro_of(recipe, &library); };
       contestant.laws = [&library, kernel](const Recipe& recipe, std::string_view only) {
         return check_laws(recipe, library, *kernel, only);
       };
@@ -163,7 +164,7 @@ int fuzz(const FuzzOptions& options) {
                             library.version(), library.path().string(), options.seed,
                             options.shard));
   std::optional<Interruption> interruption(std::in_place);
-  CampaignDisplay display(report, libraries, options.report.details && !report.on_terminal());
+  CampaignDisplay display(report, options.report.details && !report.on_terminal());
   std::optional<CallDeadline> deadline(std::in_place, 1.1 * plan.seconds + 1);
   const std::vector<KernelRecord> records = run_campaign(contestants, plan, display);
   const bool gave_up = deadline->has_passed(), interrupted = Interruption::requested() && !gave_up;
@@ -182,8 +183,7 @@ int fuzz(const FuzzOptions& options) {
     for (const KernelLibrary& library : libraries)
       for (CheckResult& result : check_end(library, command_of(options, library)))
         report.add(std::move(result));
-  if (const std::string unwritten = display.unwritten(); !unwritten.empty())
-    report.error(unwritten);
+  if (const std::string lacks = display.not_appended(); !lacks.empty()) report.error(lacks);
   report.note(fmt::format("fuzz: {:.1f} cases/s{}", display.cases_per_second(),
                           interrupted ? ", ended by a signal in " + display.at()
                           : gave_up   ? ", ended by its time in " + display.at()
@@ -213,8 +213,8 @@ void add_fuzz(CLI::App& app, Action& action) {
       ->add_option(
           "--seconds", options->seconds,
           "Seconds at most, and a tenth more for shrinking what is found last; a call that is "
-          "still "
-          "under way then is given up. Default: 60, without end where --cases or --batch is given")
+          "still under way then is given up, and its kernel no more than MISTRUSTED. Default: 60, "
+          "without end where --cases or --batch is given")
       ->check(positive_and_finite());
   command->add_option("--shard", options->shard, "i/n: this one of n machines that share no case")
       ->capture_default_str();

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "fixtures/case.h"
+#include "property_tests/trial.h"
 #include "tools/judgements.h"
 #include "tools/kernel_bridge.h"
 #include "tools/kernel_check.h"
@@ -18,15 +19,6 @@
 namespace mlacheck {
 
 namespace {
-
-// Whether a kernel of this operator is judged on this recipe: index_select and map_slots on index_scores' own. A
-// layer's is the business of layer_kernels.h.
-bool is_for(std::int32_t op, const Recipe& recipe) {
-  if (std::holds_alternative<SparseAttentionRecipe>(recipe)) return op == MLACHECK_SPARSE_ATTENTION;
-  if (std::holds_alternative<IndexScoresRecipe>(recipe))
-    return op == MLACHECK_INDEX_SCORES || op == MLACHECK_INDEX_SELECT || op == MLACHECK_MAP_SLOTS;
-  return std::holds_alternative<TopKRecipe>(recipe) && op == MLACHECK_TOP_K;
-}
 
 // One kernel's check, `check(KernelCheck&)`.
 template <class Check>
