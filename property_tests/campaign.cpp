@@ -17,11 +17,6 @@
 namespace mlacheck {
 namespace {
 
-Recipe on_another_seed(Recipe recipe) {
-  std::visit([](auto& r) { ++r.seed; }, recipe);
-  return recipe;
-}
-
 // Of a number alone, so that every shard has its share, and the shards together what one has.
 bool gets_laws(std::int64_t number) {
   return mix64(static_cast<std::uint64_t>(number)) % std::uint64_t{kLawsEvery} == 0;
@@ -144,9 +139,17 @@ class Campaign {
     add(kernel, std::move(failure));
   }
 
+  bool keeps_time(bool fits) {
+    if (fits)
+      time_.note_tried();
+    else
+      time_.note_left_out();
+    return fits;
+  }
+
   // Whether there was time for all of it.
   bool try_case(std::size_t kernel, const Recipe& recipe, bool with_laws) {
-    if (time_.leaves_out(kernel, recipe)) return false;
+    if (!keeps_time(time_.fits(kernel, recipe))) return false;
     const Tried tried = put(kernel, recipe, contestants_[kernel].trial);
     const std::vector<CheckResult>& results = tried.results;
     if ((results.empty() && !tried.hung) || watcher_.stops()) return true;
@@ -162,7 +165,7 @@ class Campaign {
     if (!with_laws || is_any_wrong(results) || !was_judged(results) ||
         contestants_[kernel].laws == nullptr)
       return true;
-    if (is_over() || time_.leaves_out_laws(tried.seconds)) return false;
+    if (is_over() || !keeps_time(time_.laws_fit(tried.seconds))) return false;
     const Tried of_laws = {all_laws(kernel, recipe), false, tried.seconds};
     if (!watcher_.stops()) judge(kernel, recipe, of_laws, true);
     return true;
@@ -206,8 +209,10 @@ class Campaign {
   }
 
   bool repeats(std::size_t kernel, const Recipe& recipe, const CheckResult& result, bool of_laws) {
-    return find_again(put(kernel, on_another_seed(recipe), again(kernel, result, of_laws)).results,
-                      result) != nullptr;
+    Recipe other = recipe;
+    std::visit([](auto& r) { ++r.seed; }, other);
+    return find_again(put(kernel, other, again(kernel, result, of_laws)).results, result) !=
+           nullptr;
   }
 
   // A new failure is shrunk. A check that fails on the smallest recipe of another is one with it.

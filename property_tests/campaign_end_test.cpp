@@ -218,7 +218,7 @@ TEST(Campaign, LeavesOutWhatWouldTakeLongerThanIsLeft) {
   };
   CampaignPlan plan;
   plan.draws = false;
-  plan.seconds = 2;
+  plan.seconds = 1.5;
   for (const char* line : {"mlacheck1 op=top_k t=16 n=65536", "mlacheck1 op=top_k t=64 n=65536",
                            "mlacheck1 op=top_k t=3 n=64 k=3"})
     plan.given.push_back(parse_recipe(line));

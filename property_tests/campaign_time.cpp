@@ -21,28 +21,31 @@ std::size_t power_of(double size) { return static_cast<std::size_t>(std::ilogb(s
 
 }  // namespace
 
-bool CampaignTime::count(bool is_left_out) {
-  left_out_ += is_left_out ? 1 : 0;
-  left_out_at_once_ = is_left_out ? left_out_at_once_ + 1 : 0;
-  return is_left_out;
+void CampaignTime::note_left_out() {
+  ++left_out_;
+  ++left_out_at_once_;
 }
 
-bool CampaignTime::leaves_out(std::size_t kernel, const Recipe& recipe) {
+bool CampaignTime::fits(std::size_t kernel, const Recipe& recipe) const {
   const double size = size_of(recipe);
   const auto most = static_cast<int>(power_of(size));
-  double seconds = 0;
-  for (int power = most; power >= std::max(most - kNear, 0) && seconds == 0; --power)
-    seconds = longest_[kernel][static_cast<std::size_t>(power)] * std::ldexp(size, -power);
-  return count(seconds > left());
+  for (int power = most; power >= std::max(most - kNear, 0); --power) {
+    const double usual = slowest_[kernel][static_cast<std::size_t>(power)].usual();
+    if (usual == 0) continue;
+    const double fixed = std::min(usual, kSecondsOfAny);
+    return fixed + (usual - fixed) * std::ldexp(size, -power) <= left();
+  }
+  return left() >= 0;
 }
 
-bool CampaignTime::leaves_out_laws(double seconds_of_case) {
-  return count(kLaws * (seconds_of_case - kSecondsOfAny) > left());
+bool CampaignTime::laws_fit(double seconds_of_case) const {
+  return kLaws * (seconds_of_case - kSecondsOfAny) <= left();
 }
 
 void CampaignTime::note(std::size_t kernel, const Recipe& recipe, double seconds) {
-  double& longest = longest_[kernel][power_of(size_of(recipe))];
-  longest = std::max(longest, seconds);
+  Slowest& slowest = slowest_[kernel][power_of(size_of(recipe))];
+  slowest.second = std::max(slowest.second, std::min(slowest.first, seconds));
+  slowest.first = std::max(slowest.first, seconds);
 }
 
 ShrinkBudget CampaignTime::for_shrinking(double seconds_of_case) const {
