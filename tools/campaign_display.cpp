@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cuda/plugin/call_stop.h"
 #include "tools/interruption.h"
 
 namespace mlacheck {
@@ -58,7 +59,7 @@ void CampaignDisplay::ran_out(std::int64_t left_out) {
     end_ += fmt::format(": {} cases, or their laws, would have taken more than was left", left_out);
 }
 
-bool CampaignDisplay::stops() { return Interruption::requested(); }
+bool CampaignDisplay::stops() { return calls_stopped(); }
 
 std::string CampaignDisplay::not_appended() const {
   return not_appended_ == 0 ? ""

@@ -7,8 +7,10 @@
 #include <chrono>
 #include <thread>
 
+#include "cuda/plugin/call_stop.h"
 #include "property_tests/recipe_file.h"
 #include "tools/cli_testing.h"
+#include "tools/interruption.h"
 #include "tools/xml_testing.h"
 
 namespace mlacheck::testing {
@@ -180,6 +182,18 @@ TEST(Fuzz, ReportsWhenItIsToldToEnd) {
     EXPECT_THAT(statuses(folder / "a.json"), SizeIs(1));
     EXPECT_THAT(outcome.out, ContainsRegex("ended by a signal in [^ ]*: mlacheck run 'mlacheck1 "));
   }
+}
+
+// The first one is for a report, though a deadline has stopped the calls before.
+TEST(Interruption, TakesASignalAfterADeadlineForTheFirst) {
+  {
+    const Interruption interruption;
+    stop_calls();
+    EXPECT_FALSE(Interruption::requested());
+    raise(SIGINT);
+    EXPECT_TRUE(Interruption::requested());
+  }
+  EXPECT_FALSE(Interruption::requested() || calls_stopped());
 }
 
 // It does not wait for a call that hangs.

@@ -167,7 +167,7 @@ int fuzz(const FuzzOptions& options) {
   CampaignDisplay display(report, options.report.details && !report.on_terminal());
   std::optional<CallDeadline> deadline(std::in_place, 1.1 * plan.seconds + 1);
   const std::vector<KernelRecord> records = run_campaign(contestants, plan, display);
-  const bool gave_up = deadline->has_passed(), interrupted = Interruption::requested() && !gave_up;
+  const bool gave_up = deadline->has_passed(), interrupted = Interruption::requested();
   deadline.reset();
   interruption.reset();  // what the campaign has found until then is reported
 

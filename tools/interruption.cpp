@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "cuda/plugin/call_stop.h"
@@ -16,8 +17,12 @@ namespace {
 // Read by a signal's handler: never freed, always terminated.
 std::array<char, 8192> last_words = {};
 
+// Calls are stopped for other reasons too (call_deadline.h).
+std::atomic<bool> told = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
 void request_stop(int signal) {
-  if (!calls_stopped()) {
+  if (!told.exchange(true)) {
     stop_calls();
     return;
   }
@@ -46,6 +51,7 @@ void Interruption::handle(int signal, void (*handler)(int), int flags) {
 
 Interruption::Interruption() {
   resume_calls();
+  told = false;
   last_words[0] = '\0';
   for (const int signal : {SIGINT, SIGTERM}) handle(signal, request_stop, 0);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
@@ -55,9 +61,10 @@ Interruption::Interruption() {
 Interruption::~Interruption() {
   for (const Handled& handled : handled_) sigaction(handled.signal, &handled.before, nullptr);
   resume_calls();
+  told = false;
 }
 
-bool Interruption::requested() { return calls_stopped(); }
+bool Interruption::requested() { return told; }
 
 void Interruption::set_last_words(std::string_view words) {
   const std::size_t length = std::min(words.size(), last_words.size() - 1);
