@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <array>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string_view>
+#include <system_error>
 
 namespace mlacheck {
 
@@ -22,14 +25,25 @@ bool has(const std::filesystem::path& process, const std::string& variable) {
   return all.find('\0' + variable + '\0') != std::string::npos;
 }
 
+// By a descriptor that is the process's before its environment is read: its number may be another's
+// after. Where the kernel gives none (before Linux 5.3), nothing is killed.
+bool kill_marked(pid_t process, const std::filesystem::path& files, const std::string& variable) {
+  const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  if (descriptor < 0) return false;
+  const bool killed =
+      has(files, variable) && syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, nullptr, 0) == 0;
+  close(descriptor);
+  return killed;
+}
+
 bool kill_some(const std::string& variable) {
   bool found = false;
   std::error_code gone;
   for (std::filesystem::directory_iterator entry("/proc", gone), end; !gone && entry != end;
        entry.increment(gone)) {
     const pid_t process = std::atoi(entry->path().filename().c_str());
-    if (process <= 0 || process == getpid() || !has(entry->path(), variable)) continue;
-    found = kill(process, SIGKILL) == 0 || found;
+    if (process > 0 && process != getpid())
+      found = kill_marked(process, entry->path(), variable) || found;
   }
   return found;
 }
@@ -37,8 +51,10 @@ bool kill_some(const std::string& variable) {
 }  // namespace
 
 WorkerMark::WorkerMark() {
-  static std::atomic<int> workers = 0;
-  variable_ = fmt::format("MLACHECK_WORKER={}.{}", getpid(), ++workers);
+  std::array<std::uint64_t, 2> random = {};
+  if (getentropy(random.data(), sizeof(random)) != 0)
+    throw std::system_error(errno, std::generic_category(), "a mark for a kernel worker");
+  variable_ = fmt::format("MLACHECK_WORKER={:016x}{:016x}", random[0], random[1]);
 }
 
 void WorkerMark::kill_all() const {

@@ -14,7 +14,7 @@ class WorkerMark {
   void kill_all() const;
 
  private:
-  std::string variable_;  // "MLACHECK_WORKER=1234.1"
+  std::string variable_;  // "MLACHECK_WORKER=" and 128 random bits: other namespaces count alike
 };
 
 }  // namespace mlacheck

@@ -70,6 +70,13 @@ TEST(WorkerProcess, LeavesNothingBehind) {
   EXPECT_TRUE(have_ended({process(hung, 0), process(hung, 1)}));
 }
 
+// Processes elsewhere have the same numbers.
+TEST(WorkerMark, IsNoNumberOfAProcess) {
+  const WorkerMark mark, other;
+  EXPECT_THAT(mark.variable(), ::testing::MatchesRegex("MLACHECK_WORKER=[0-9a-f]{32}"));
+  EXPECT_NE(mark.variable(), other.variable());
+}
+
 // Another process that waits for a kernel that hangs (the program's `hold`, below).
 struct Holder {
   pid_t process = 0;
