@@ -91,15 +91,12 @@ std::int64_t row_bytes(const SparseAttentionRecipe& r) {
 
 Finding unwritten(const KernelCall& call, CallTensor tensor, std::size_t element_bytes,
                   std::size_t stage) {
-  const std::byte poison = poison_of(tensor);
   Finding finding;
   finding.stage = fmt::format("{} written", tensor_name(tensor));
   for (std::int32_t i = 0; i < call.calls(); ++i) {
     const std::span<const std::byte> bytes = call.tensor(tensor, i, stage);
-    for (std::size_t at = 0; at < bytes.size(); at += element_bytes) {
-      const std::span<const std::byte> element = bytes.subspan(at, element_bytes);
-      if (std::ranges::all_of(element, [&](std::byte b) { return b == poison; })) ++finding.failed;
-    }
+    for (std::size_t at = 0; at < bytes.size(); at += element_bytes)
+      finding.failed += is_unwritten(bytes.subspan(at, element_bytes), tensor) ? 1 : 0;
     finding.elements += static_cast<std::int64_t>(bytes.size() / element_bytes);
   }
   if (finding.failed == 0) return finding;

@@ -43,6 +43,10 @@ std::byte poison_of(CallTensor tensor) {
   return integers ? kIntegerPoison : kPoison;
 }
 
+bool is_unwritten(std::span<const std::byte> element, CallTensor tensor) {
+  return std::ranges::count(element, poison_of(tensor)) == std::ssize(element);
+}
+
 std::vector<const CallHeader*> headers_of(std::span<const std::byte> block) {
   const auto at = [&](std::size_t i) {
     return reinterpret_cast<const CallHeader*>(block.data() + i * kHeaderBytes);

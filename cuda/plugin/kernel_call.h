@@ -62,6 +62,9 @@ struct CallSeries {
 
 // What an output holds before the kernel writes it.
 std::byte poison_of(CallTensor tensor);
+// By the bits of an element of an output: hardly any value that a kernel writes has them, of floats a NaN
+// of all ones.
+bool is_unwritten(std::span<const std::byte> element, CallTensor tensor);
 
 // What stands at the start of the shared block, one for each stage, kHeaderBytes apart (PROTOCOL.md).
 struct CallHeader {

@@ -1,6 +1,5 @@
 #include "property_tests/stages/unwritten.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,11 +10,6 @@
 
 namespace mlacheck::stages {
 namespace {
-
-// By its bits: those of floats no arithmetic gives, a quiet NaN of all ones.
-bool is_poison(std::span<const std::byte> element, CallTensor tensor) {
-  return std::ranges::count(element, poison_of(tensor)) == std::ssize(element);
-}
 
 std::span<const std::byte> element(const KernelCall& call, CallTensor tensor, std::size_t i) {
   const bool is_out = tensor == CallTensor::out;
@@ -38,7 +32,7 @@ std::vector<Suspect> unwritten(const KernelCall& call) {
     if (!is_output(tensor) || bytes == 0) continue;
     bool found = false;
     for (std::size_t at = 0; at < bytes / element(call, tensor, 0).size() && !found; ++at)
-      found = is_poison(element(call, tensor, at), tensor);
+      found = is_unwritten(element(call, tensor, at), tensor);
     if (found) suspects.push_back(suspect(tensor));
   }
   return suspects;
@@ -51,9 +45,9 @@ std::vector<Suspect> unwritten(const KernelCall& call, const IndexScoresProblem&
     const std::int64_t begin = problem.key_begin == nullptr ? 0 : problem.key_begin[t];
     const std::int64_t end = problem.key_end == nullptr ? problem.key_count : problem.key_end[t];
     for (std::int64_t s = begin; s < end; ++s)
-      if (is_poison(element(call, CallTensor::scores_out,
-                            static_cast<std::size_t>(t * problem.key_count + s)),
-                    CallTensor::scores_out))
+      if (is_unwritten(element(call, CallTensor::scores_out,
+                               static_cast<std::size_t>(t * problem.key_count + s)),
+                       CallTensor::scores_out))
         return {suspect(CallTensor::scores_out)};
   }
   return {};
