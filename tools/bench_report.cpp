@@ -82,6 +82,14 @@ void BenchReport::add(const BenchResult& result) {
   std::fflush(stdout);
 }
 
+void BenchReport::add_end(CheckResult end) {
+  for (std::string* text : {&end.name, &end.repro, &end.detail}) *text = printable(*text);
+  fmt::print("\n{} {}: {}\n         repeat: {}\n", name_of(end.status), end.name, end.detail,
+             end.repro);
+  std::fflush(stdout);
+  ends_.push_back(std::move(end));
+}
+
 int BenchReport::finish() const {
   std::vector<Status> statuses;
   nlohmann::json recipes = nlohmann::json::array();
@@ -98,12 +106,21 @@ int BenchReport::finish() const {
     }
     recipes.push_back(json);
   }
+  nlohmann::json ends = nlohmann::json::array();
+  for (const CheckResult& end : ends_) {
+    statuses.push_back(end.status);
+    ends.push_back({{"library", end.name},
+                    {"status", name_of(end.status)},
+                    {"detail", end.detail},
+                    {"repro", end.repro}});
+  }
   if (json_)
     write_file(*json_, nlohmann::json{{"title", "bench"},
                                       {"version", MLACHECK_VERSION},
                                       {"gpu", gpu_.name},
                                       {"driver", gpu_.driver},
-                                      {"recipes", recipes}}
+                                      {"recipes", recipes},
+                                      {"ends", ends}}
                                .dump(2) +
                            "\n");
   return exit_code(statuses);

@@ -9,6 +9,7 @@
 #include "cuda/plugin/kernel_timing.h"
 #include "reference/verdict/verdict.h"
 #include "tools/bench_floors.h"
+#include "tools/report.h"
 
 namespace mlacheck {
 
@@ -34,6 +35,8 @@ class BenchReport {
   // Results that follow are of this recipe, whose floor comes from these rates.
   void begin(const std::string& recipe, const RateMeter::Answer& rates);
   void add(const BenchResult& result);
+  // What is of no recipe: how libraries ended.
+  void add_end(CheckResult end);
 
   // Writes the file. Returns the exit code. Throws Hdf5Error or
   // std::system_error naming the file that cannot be written.
@@ -48,6 +51,7 @@ class BenchReport {
   GpuInfo gpu_;
   std::optional<std::filesystem::path> json_;
   std::vector<Group> groups_;
+  std::vector<CheckResult> ends_;
 };
 
 }  // namespace mlacheck

@@ -193,15 +193,8 @@ int run_bench(BenchOptions options) {
   for (const Recipe& recipe : recipes)
     bench_recipe(recipe, options, gpu->l2_bytes, libraries, meter, report);
   for (const KernelLibrary& library : libraries)
-    for (const CheckResult& end :
-         check_end(library, "mlacheck bench" + kernel_options_of(library))) {
-      BenchResult result;
-      result.kernel = end.name;
-      result.repro = end.repro;
-      result.status = end.status;
-      result.detail = end.detail;
-      report.add(result);
-    }
+    for (CheckResult& end : check_end(library, "mlacheck bench" + kernel_options_of(library)))
+      report.add_end(std::move(end));
   return report.finish();
 }
 

@@ -120,6 +120,8 @@ int run_gate(const GateOptions& options) {
   for (const KernelLibrary& library : libraries)
     for (CheckResult& result : check_end(library, "mlacheck gate" + kernel_options_of(library)))
       report.add(std::move(result));
+  for (const KernelLibrary& library : kernels)
+    for (CheckResult& result : check_end(library, "mlacheck gate")) report.add(std::move(result));
   if (Interruption::requested()) return report.finish();
   report.progress(done, recipes.size(), "museum");
   for (CheckResult& result :
