@@ -190,6 +190,15 @@ TEST(WrongKernels, ARefusalIsNoFailureAndKeepsItsReason) {
   EXPECT_EQ(judge("base_2", kCensus + " sink=zero").statuses, (Statuses{{"", "REFUSED"}}));
 }
 
+TEST(WrongKernels, ARefusalWithoutAWordIsOneToo) {
+  const Judged judged = judge("refuses_without_a_word", kCensus);
+  EXPECT_EQ(judged.outcome.code, 77);
+  EXPECT_EQ(judged.statuses, (Statuses{{"", "REFUSED"}}));
+  EXPECT_THAT(judged.outcome.out, HasSubstr("gave no reason"));
+  const Outcome asked = mlacheck({"kernels", library("refuses_without_a_word"), "--for", kCensus});
+  EXPECT_THAT(asked.out, HasSubstr("refuses: gave no reason"));
+}
+
 TEST(WrongKernels, ACrashIsAVerdictAndTheRunGoesOn) {
   const TemporaryFolder folder;
   const Outcome outcome = mlacheck({"run", kCensus, "--kernel", library("crashes"), "--kernel",

@@ -32,7 +32,7 @@ void add_golden_synthesize(CLI::App& golden, Action& action) {
       ->add_option(
           "--format", options->format,
           "bf16 or fp8: safetensors; gguf: Q8_0 and F32, experts and dense MLPs in K-quants; "
-          "gguf-bf16")
+          "gguf-bf16; GGUF of glm5 and glm52 alone")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, SyntheticFormat>{{"bf16", SyntheticFormat::bf16},
                                                  {"fp8", SyntheticFormat::fp8},

@@ -28,7 +28,8 @@ std::string repro_of(const Recipe& recipe, const KernelLibrary* library) {
 void distrust(CheckResult& result, const Recipe& recipe) {
   if (result.status == Status::pass && shown_by(recipe).empty()) {
     result.status = Status::mistrusted;
-    result.detail = "this case can show no class of error; " + result.detail;
+    result.detail = "this case can show no class of error" +
+                    (result.detail.empty() ? "" : "; " + result.detail);
   }
 }
 

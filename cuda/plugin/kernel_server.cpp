@@ -108,8 +108,8 @@ class Stages {
       stages_.push_back({&library.kernel(names[i]), headers[i]});
   }
 
-  // Why one refuses its problem; empty when none does.
-  std::string refusal() {
+  // Why one refuses its problem, an empty text where it does not say; none when none does.
+  std::optional<std::string> refusal() {
     for (const Stage& stage : stages_) {
       if (stage.kernel->memory != stages_[0].kernel->memory)
         return fmt::format("{} wants its tensors elsewhere than {}", stage.kernel->name,
@@ -117,7 +117,7 @@ class Stages {
       if (stage.kernel->supports(&stage.header->problem, why_.data(), why_.size()) == 0)
         return reason();
     }
-    return "";
+    return std::nullopt;
   }
   // What went wrong; empty when nothing did.
   std::string ask_workspaces() {
@@ -168,8 +168,8 @@ std::string make_call(std::span<std::byte> block, const KernelLibrary& library,
     return "refused wants host memory: only kernels on a GPU are timed";
   if (task != Task::supports && stages.is_on_device() && !find_gpu())
     return "refused wants device memory, and there is no GPU here";
-  const std::string refusal = stages.refusal();
-  if (!refusal.empty()) return "refused " + refusal;
+  const std::optional<std::string> refusal = stages.refusal();
+  if (refusal) return "refused " + *refusal;
   if (task == Task::supports) return "done";
   const std::string flaw = stages.ask_workspaces();
   if (!flaw.empty()) return "failed " + flaw;

@@ -119,6 +119,8 @@ int refuse(const mlacheck_problem*, char* why, std::size_t why_size) {
   return 0;
 }
 
+int refuse_without_a_word(const mlacheck_problem*, char*, std::size_t) { return 0; }
+
 int accept(const mlacheck_problem* problem, char* why, std::size_t why_size) {
   const Problem& p = problem->u.sparse_attention;
   if (p.kv.format == MLACHECK_CACHE_ROWS && p.kv.dtype == MLACHECK_BF16 &&
@@ -160,6 +162,7 @@ constexpr Kernel kKernels[] = {
     {.name = "offsets_of_32_bits"},
     {.name = "base_2", .change_row = lse_in_base_2, .lse_base = MLACHECK_LSE_BASE2},
     {.name = "refuses", .supports = refuse},
+    {.name = "refuses_without_a_word", .supports = refuse_without_a_word},
     {.name = "refuses_batch_invariant", .supports = refuse_batch_invariant},
     {.name = "expects_max_logit", .expects_max_logit = true},
     {.name = "zeros_of_subnormals", .change_row = zero_out, .flushes_subnormals = 1},
