@@ -60,13 +60,13 @@ WorkerAnswer KernelProcess::ask(std::string_view task, std::string_view kernel, 
   return {AnswerKind::broken, fmt::format("a broken answer: '{}'", shown(reply.text)), false};
 }
 
-void KernelProcess::ask_to_end() {
+WorkerProcess::Ending KernelProcess::ask_to_end(std::chrono::milliseconds patience) {
   flaw_ = flaw_between_calls();
-  process_.ask_to_end();
+  return process_.ask_to_end(patience);
 }
 
-std::string KernelProcess::finish(std::chrono::milliseconds patience) {
-  return flaw_.empty() ? process_.finish(patience) : flaw_;
+std::string KernelProcess::finish(const WorkerProcess::Ending& ending) {
+  return flaw_.empty() ? process_.finish(ending) : flaw_;
 }
 
 std::string KernelProcess::flaw_between_calls() {

@@ -32,10 +32,9 @@ class KernelProcess {
                    std::chrono::seconds timeout);
   // What is wrong with a process that nobody has asked anything; empty when nothing is.
   std::string flaw_between_calls();
-  void ask_to_end();
-  // What is wrong with its end, for which it has so long from when it was asked to; empty when nothing
-  // is.
-  std::string finish(std::chrono::milliseconds patience);
+  WorkerProcess::Ending ask_to_end(std::chrono::milliseconds patience);
+  // What is wrong with its end; empty when nothing is.
+  std::string finish(const WorkerProcess::Ending& ending);
 
  private:
   WorkerProcess process_;

@@ -43,10 +43,11 @@ std::vector<std::string> KernelProcessPool::finish(std::chrono::milliseconds pat
     const std::lock_guard lock(mutex_);
     ending.swap(idle_);
   }
-  for (const auto& process : ending) process->process.ask_to_end();
+  std::vector<WorkerProcess::Ending> asked;
+  for (const auto& process : ending) asked.push_back(process->process.ask_to_end(patience));
   std::vector<std::string> flaws;
-  for (const auto& process : ending) {
-    const std::string flaw = process->process.finish(patience);
+  for (std::size_t i = 0; i < ending.size(); ++i) {
+    const std::string flaw = ending[i]->process.finish(asked[i]);
     if (!flaw.empty() && std::ranges::find(flaws, flaw) == flaws.end()) flaws.push_back(flaw);
   }
   return flaws;

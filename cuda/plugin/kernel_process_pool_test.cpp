@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <iterator>
@@ -135,13 +138,22 @@ TEST(KernelProcessPool, SeesHowItsProcessesEnd) {
 // For both at once.
 TEST(KernelProcessPool, WaitsForAllEndsTogether) {
   const auto processes = pool(LYING_KERNELS);
-  std::thread other([&] { run(processes, "hangs_at_exit"); });
-  EXPECT_EQ(run(processes, "hangs_at_exit").kind, Kind::done);
-  other.join();
+  std::array loaded = {processes->take(false), processes->take(false)};
+  std::array<pid_t, 2> numbers = {};
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    const KernelCall call = make_call();
+    for (const char* kernel : {"tells", "hangs_at_exit"})
+      EXPECT_EQ(loaded[i]->process.ask("run", kernel, call.file_descriptor(), seconds(5)).kind,
+                WorkerAnswer::Kind::done);
+    numbers[i] = slots(call)[0];
+  }
+  EXPECT_NE(numbers[0], numbers[1]);
+  for (auto& process : loaded) processes->give_back(std::move(process));
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(processes->finish(milliseconds(1000)),
               ElementsAre("has not ended 1000 ms after it was asked to"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(1900));
+  for (const pid_t number : numbers) EXPECT_NE(kill(number, 0), 0);
 }
 
 TEST(KernelProcessPool, SeesAProcessThatSpeaksUnasked) {

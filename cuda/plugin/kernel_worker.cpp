@@ -96,8 +96,7 @@ CallOutcome in_worker(const KernelCall& call, const KernelTarget& target, std::s
     pool.give_back(std::move(process));
     return outcome;
   }
-  process->process.ask_to_end();
-  const std::string end = process->process.finish(kEndTimeout);
+  const std::string end = process->process.finish(process->process.ask_to_end(kEndTimeout));
   return end.empty() ? outcome
                      : CallOutcome{.kind = Kind::crashed, .detail = kAfterLastAnswer + end};
 }

@@ -169,16 +169,17 @@ std::optional<WorkerProcess::Reply> WorkerProcess::poll_reply() {
   return Reply{Reply::Kind::ended, "closed its socket", true};
 }
 
-void WorkerProcess::ask_to_end() {
+WorkerProcess::Ending WorkerProcess::ask_to_end(milliseconds patience) {
   shutdown(socket_, SHUT_WR);
-  asked_to_end_ = Clock::now();
+  return {Clock::now() + patience, patience};
 }
 
-std::string WorkerProcess::finish(milliseconds patience) {
+std::string WorkerProcess::finish(const Ending& ending) {
   if (child_ <= 0) return "has ended";
-  const bool ended = ends_by(asked_to_end_ + patience);
+  const bool ended = ends_by(ending.deadline);
   const Reply reply = end();
-  if (!ended) return fmt::format("has not ended {} ms after it was asked to", patience.count());
+  if (!ended)
+    return fmt::format("has not ended {} ms after it was asked to", ending.patience.count());
   return reply.text == words(0) ? "" : reply.text;
 }
 

@@ -39,10 +39,13 @@ class WorkerProcess {
   Reply receive(Clock::time_point deadline);
   // Something that nobody asked for, or its end; nothing while it waits for a request as it should.
   std::optional<Reply> unasked();
-  void ask_to_end();
-  // What was wrong with its end, for which it has so long from when it was asked to: empty for an exit
-  // status of 0.
-  std::string finish(std::chrono::milliseconds patience);
+  struct Ending {  // of a process that was asked to
+    Clock::time_point deadline;
+    std::chrono::milliseconds patience;
+  };
+  Ending ask_to_end(std::chrono::milliseconds patience);
+  // What was wrong with its end: empty for an exit status of 0.
+  std::string finish(const Ending& ending);
 
  private:
   bool has_ended() const;
@@ -53,7 +56,6 @@ class WorkerProcess {
   int socket_ = -1;
   pid_t child_ = 0;  // 0: ended and waited for
   WorkerMark mark_;
-  Clock::time_point asked_to_end_;
   std::optional<RunningGroup> group_;
 };
 
