@@ -105,6 +105,12 @@ TEST_F(Import, IsJudgedStageByStageAndItsGoldenIsChecked) {
   EXPECT_EQ(read_golden(golden()).text("engine"), "the reference");
 }
 
+TEST_F(Import, ATopKThatNoMemoryHoldsIsRefused) {
+  const Outcome beyond = import({"--topk", "4611686018427387904"});
+  EXPECT_EQ(beyond.code, 2);
+  EXPECT_THAT(beyond.err, HasSubstr("--topk 4611686018427387904: expected 1 to 16777216"));
+}
+
 TEST_F(Import, TakesTheOrderOfTransformersWhereItIsDeclared) {
   ASSERT_EQ(import().code, 0);
   const Dataset in_place = read_golden(golden()).dataset("outputs/engine/k_pe");

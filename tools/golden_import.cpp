@@ -17,6 +17,8 @@
 namespace mlacheck {
 namespace {
 
+constexpr std::int64_t kMostTopK = 1 << 24;  // as of any size of a model
+
 // The precision of weights_proj differs by how an engine loaded the model.
 void take_index_weights(const EngineLayer& engine, LayerNumerics& numerics) {
   const auto raw = engine.stages.find("index_weights_raw");
@@ -65,9 +67,9 @@ Import import_layer(const ImportRequest& request) {
     weights_from = std::filesystem::weakly_canonical(request.checkpoint).filename().string();
   }
   ModelSizes& sizes = layer.sizes;
-  if (request.topk < 0)
+  if (request.topk < 0 || request.topk > kMostTopK)
     throw std::invalid_argument(
-        fmt::format("--topk {}: expected 1 or more, or 0 for the model's", request.topk));
+        fmt::format("--topk {}: expected 1 to {}, or 0 for the model's", request.topk, kMostTopK));
   if (request.topk != 0) sizes.index_topk = request.topk;
   if (request.layer < 0 || request.layer >= sizes.num_hidden_layers)
     throw std::invalid_argument(fmt::format("--layer {}: the model has layers 0 to {}",
