@@ -22,7 +22,7 @@ void HeatMap::merge(const HeatMap& other) {
 
 void HeatMap::add_to_cell(std::int64_t down, std::int64_t across, const Cell& element) {
   Cell& worst = cells_[static_cast<std::size_t>(down * kMostCells + across)];
-  if (element > worst) worst = element;
+  if (worst < element) worst = element;
 }
 
 void HeatMap::cover(std::int64_t row, std::int64_t column) {

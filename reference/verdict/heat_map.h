@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -18,7 +17,10 @@ class HeatMap {
   struct Cell {
     Status status = Status::pass;
     float ratio = -1;  // share of the proven budget that is used; -1: there is no element
-    auto operator<=>(const Cell&) const = default;
+    bool operator==(const Cell&) const = default;
+    bool operator<(const Cell& other) const {
+      return status != other.status ? status < other.status : ratio < other.ratio;
+    }
   };
 
   // Row and column from 0 on.
