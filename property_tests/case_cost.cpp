@@ -4,13 +4,10 @@
 #include <type_traits>
 #include <variant>
 
+#include "fixtures/recipe_size.h"
+
 namespace mlacheck {
 namespace {
-
-// Rows that a cache takes with its pages and their slack.
-double stored_rows(std::int64_t slots, std::int64_t page, std::int64_t gap) {
-  return static_cast<double>(page == 0 ? slots : (slots / page + 1) * (page + gap));
-}
 
 // Of stretched pages, in the case and in calls.
 double stretched_ms(bool stretch, std::int64_t slots, std::int64_t page) {
@@ -28,7 +25,7 @@ double cost_ms(const SparseAttentionRecipe& r) {
       static_cast<double>(r.slots + r.tokens * r.heads) * static_cast<double>(r.qk_dim) +
       static_cast<double>(r.tokens * r.heads * r.v_dim);
   const double stored =
-      stored_rows(r.slots, r.page_size, r.page_gap) * static_cast<double>(r.qk_dim + r.row_pad);
+      cache_rows(r.slots, r.page_size, r.page_gap) * static_cast<double>(r.qk_dim + r.row_pad);
   const double stretched = stretched_ms(r.stretch, r.slots, r.page_size);
   return stretched + 1e-6 * (1.2 * products + 150 * weights + 10 * filled + stored +
                              20 * static_cast<double>(r.tokens * r.topk));
@@ -40,7 +37,7 @@ double cost_ms(const IndexScoresRecipe& r) {
   const double filled =
       static_cast<double>(r.requests * r.keys + r.tokens * r.heads) * static_cast<double>(r.dim);
   const double stored = static_cast<double>(r.requests) *
-                        stored_rows(r.keys, r.page_size, r.page_gap) * static_cast<double>(r.dim);
+                        cache_rows(r.keys, r.page_size, r.page_gap) * static_cast<double>(r.dim);
   const double stretched = stretched_ms(r.stretch, r.requests * r.keys, r.page_size);
   return stretched + 1e-6 * (0.4 * products + 3 * filled + stored +
                              20 * static_cast<double>(r.tokens * r.keys));
