@@ -28,8 +28,7 @@ struct LayerInput {
 };
 
 // Every intermediate of one sparse MLA attention layer in the absorbed form, for
-// T = S - first_query_row query rows, H heads, c = kv_lora_rank, r = qk_rope_head_dim (spec:
-// attention.md, section 2):
+// T = S - first_query_row query rows, H heads, c = kv_lora_rank, r = qk_rope_head_dim:
 //
 //   q_resid     = RMSNorm(q_a)
 //   [kv | k_pe] = [RMSNorm(kv_a[: c]) | RoPE(kv_a[c :])]
@@ -38,27 +37,27 @@ struct LayerInput {
 //   O[h]        = sparse_attention(Q[h], store([kv | k_pe]), indices, softmax_scale)
 //   output      = o_proj [W_UV[h] O[h]]_h
 struct LayerStages {
-  Matrix q_a;       // [T, q_lora_rank] A1
-  Matrix q_resid;   // [T, q_lora_rank] A2
-  Matrix kv_a;      // [S, c + r] A4
-  Matrix kv;        // [S, c] A5
-  Matrix k_pe;      // [S, r] A6
-  Matrix q;         // [T, H * qk_head_dim] A3
-  Matrix q_latent;  // [T, H * c] A8
-  Matrix q_pe;      // [T, H * r] A6
-  Matrix index_q;   // [T, Hi * dim] I1; this and what follows up to index_scores: empty in a shared
-                    // layer
+  Matrix q_a;       // [T, q_lora_rank]
+  Matrix q_resid;   // [T, q_lora_rank]
+  Matrix kv_a;      // [S, c + r]
+  Matrix kv;        // [S, c]
+  Matrix k_pe;      // [S, r]
+  Matrix q;         // [T, H * qk_head_dim]
+  Matrix q_latent;  // [T, H * c]
+  Matrix q_pe;      // [T, H * r]
+  // Down to index_scores: empty in a shared layer.
+  Matrix index_q;                          // [T, Hi * dim]
   Matrix index_k_proj;                     // [S, dim] wk
-  Matrix index_k;                          // [S, dim] I3
+  Matrix index_k;                          // [S, dim]
   Matrix index_weights_raw;                // [T, Hi]
-  Matrix index_weights;                    // [T, Hi] I7
-  Matrix index_scores;                     // [T, S] I8, -inf where s > t
+  Matrix index_weights;                    // [T, Hi]
+  Matrix index_scores;                     // [T, S], -inf where s > t
   std::vector<std::int32_t> topk_indices;  // [T, topk] ascending, then -1; shared: as given
   std::int64_t topk = 0;
-  Matrix attn_latent;  // [T, H * c] A10
+  Matrix attn_latent;  // [T, H * c]
   Matrix lse;          // [T, H] natural log
-  Matrix attn_output;  // [T, H * v_head_dim] A11
-  Matrix output;       // [T, hidden_size] A12
+  Matrix attn_output;  // [T, H * v_head_dim]
+  Matrix output;       // [T, hidden_size]
 };
 
 // Runs the layer. Causal: row t sees rows <= t, whatever indices say; a forced or shared index

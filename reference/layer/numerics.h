@@ -24,9 +24,9 @@ enum class IndexWeightOrder { heads_scale_dim, scale_dim_heads };
 // What attention reads back as the KV row: the row itself, or the row after a 656-byte fp8 record.
 enum class KvStorage { plain, record_656 };
 
-// Everything in which implementations of the same layer differ (spec: attention.md, sections 7 and
-// 9). Whatever is not here is fixed: fp32 arithmetic in the order of ordered_sum.h, and in bf16
-// numerics one rounding at each of A1 .. A12 and I1 .. I4.
+// Everything in which implementations of the same layer differ. Whatever is not here is fixed: fp32
+// arithmetic in the order of ordered_sum.h, and in bf16 numerics one rounding at the end of each
+// projection, absorption, LayerNorm, Hadamard transform and attention.
 struct LayerNumerics {
   DType activations = DType::f32;  // f32: no rounding point; bf16
   double eps_lora = 1e-6;          // q_a_layernorm, kv_a_layernorm

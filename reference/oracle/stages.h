@@ -25,7 +25,7 @@ struct StageOracle {
 //   y[t, o] = sum_i x[t, i] w[o, i]
 //   gauge   = |x[t]|_2 |w[o]|_2 >= sum_i |x| |w|
 //
-// x [rows, n] fp32; w [outputs, n] contiguous, f32, f16, bf16 or e4m3. The gauge (Cauchy-Schwarz)
+// x [rows, n] fp32; w [outputs, n] contiguous, f32, f16 or bf16. The gauge (Cauchy-Schwarz)
 // is half the work of the exact sum, and 1.6 times as wide for Gaussian operands.
 StageOracle linear_oracle(std::span<const float> x, std::int64_t rows, const void* w, DType w_dtype,
                           std::int64_t outputs);

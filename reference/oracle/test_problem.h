@@ -34,7 +34,7 @@ struct CounterRandom {
   }
 };
 
-// What the rows look like (spec: verification.md, section E).
+// What the rows look like.
 enum class Regime {
   flat,      // A: q N(0, 1), kv N(0, 0.1^2)
   peaky,     // B: logits with a standard deviation of 4.5

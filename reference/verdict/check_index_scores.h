@@ -11,7 +11,7 @@
 namespace mlacheck {
 
 // How far index scores under a contract may lie from the oracle, keys [oracle.begin, oracle.end).
-// ReLU is 1-Lipschitz, so (spec: verification.md, B.2)
+// ReLU is 1-Lipschitz, so
 //
 //   core = (g_heads + 2u) (heads + g_dot dots) + g_dot dots + (dim + heads) h (unit + 1)
 //          + oracle's radius

@@ -23,7 +23,7 @@ struct Accumulation {
   // Terms (or the exact sum of a block) are rounded to fp32 before they are added.
   bool rounds_terms = false;
   // Fraction bits F that a truncating step keeps below its largest exponent: each of its terms may
-  // lose 2^-F of the largest (spec: tensor_core.md, section 1; 25 for f16 and bf16 on sm_90 and
+  // lose 2^-F of the largest (reference/arithmetic/tensor_core.h; 25 for f16 and bf16 on sm_90 and
   // sm_120).
   std::int32_t alignment_bits = 25;
   friend bool operator==(const Accumulation&, const Accumulation&) = default;

@@ -1,7 +1,6 @@
 #pragma once
 
-// Test helper: faults of sparse attention kernels, and where the derived bound must see them (spec:
-// verification.md, section E).
+// Test helper: faults of sparse attention kernels, and where the derived bound must see them.
 
 #include <algorithm>
 #include <functional>

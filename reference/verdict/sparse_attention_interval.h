@@ -9,8 +9,8 @@
 
 namespace mlacheck {
 
-// How far sparse attention under a numerics contract may lie from the oracle, for one token (spec:
-// verification.md, B.2 and B.3; weights, eta, kappa and den: perturbed_weights.h).
+// How far sparse attention under a numerics contract may lie from the oracle, for one token
+// (weights, eta, kappa and den: perturbed_weights.h).
 //
 //   C_i    = sum_j w_j E_j |v_ji - o_i| / den        weights wrong in numerator, denominator alike
 //   V'_i   = V_i (1 + kappa) + C_i + |o_i| kappa     bounds the kernel's own sum of magnitudes
