@@ -39,7 +39,6 @@ endfunction()
 function(mlacheck_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   add_library(mlacheck_${name} STATIC ${arg_SOURCES})
-  add_library(mlacheck::${name} ALIAS mlacheck_${name})
   target_link_libraries(mlacheck_${name}
     PUBLIC mlacheck_numerics ${arg_DEPENDS}
     PRIVATE $<BUILD_INTERFACE:mlacheck_warnings> ${arg_PRIVATE_DEPENDS})
@@ -47,8 +46,9 @@ endfunction()
 
 # mlacheck_test(<source without .cpp> DEPENDS ... LABELS fast|slow|manual): one GoogleTest program, named after
 # its source; every test case in it is a ctest of its own, so that a skip shows by name. "fast" also runs under
-# the sanitizers, but where a folder sets MLACHECK_PLAIN_TESTS; "manual" runs by hand alone (ctest -L manual). Compiling tests is most of a build: they are
-# optimised less than what they test, and share the first one's precompiled headers and so all of its flags.
+# the sanitizers, but where a folder sets MLACHECK_PLAIN_TESTS; "manual" runs by hand alone (ctest -L manual).
+# Compiling tests is most of a build: they are optimised less than what they test, and share the first one's
+# precompiled headers and so all of its flags.
 function(mlacheck_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "DEPENDS;LABELS" ${ARGN})
   if(NOT MLACHECK_TESTS OR MLACHECK_BITS_ONLY)
