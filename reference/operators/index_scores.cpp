@@ -14,13 +14,12 @@ namespace mlacheck {
 namespace {
 
 using detail::require;
+using detail::size;
 
 // Key ranges, requests and block tables are int32: with this, no key, slot or place in a block table
 // overflows int64.
 constexpr std::int64_t kMaxKeys = std::int64_t{1} << 31;
 constexpr std::int64_t kKeyBlock = 128;  // keys of one piece of work
-
-using detail::size;
 
 struct Range {
   std::int64_t begin;
@@ -30,15 +29,6 @@ struct Range {
 Range key_range(const IndexScoresProblem& problem, std::int64_t t) {
   return {problem.key_begin != nullptr ? problem.key_begin[t] : 0,
           problem.key_end != nullptr ? problem.key_end[t] : problem.key_count};
-}
-
-// Physical slot of logical key s for row t.
-std::int64_t slot_of(const IndexScoresProblem& problem, std::int64_t t, std::int64_t s) {
-  if (problem.block_table == nullptr) return s;
-  const std::int64_t request = problem.request != nullptr ? problem.request[t] : 0;
-  const std::int64_t block =
-      problem.block_table[request * problem.block_table_stride + s / problem.block_size];
-  return block * problem.block_size + s % problem.block_size;
 }
 
 // Every key of every range has a block and a slot, so that scoring itself cannot fail.
@@ -91,6 +81,14 @@ float sum_of_heads(const std::vector<float>& products, HeadReduction reduction) 
 }
 
 }  // namespace
+
+std::int64_t slot_of(const IndexScoresProblem& problem, std::int64_t t, std::int64_t s) {
+  if (problem.block_table == nullptr) return s;
+  const std::int64_t request = problem.request != nullptr ? problem.request[t] : 0;
+  const std::int64_t block =
+      problem.block_table[request * problem.block_table_stride + s / problem.block_size];
+  return block * problem.block_size + s % problem.block_size;
+}
 
 std::vector<float> index_scores(const IndexScoresProblem& problem, HeadReduction reduction) {
   require_valid(problem);

@@ -45,4 +45,7 @@ enum class HeadReduction { ordered, sequential };
 std::vector<float> index_scores(const IndexScoresProblem& problem,
                                 HeadReduction reduction = HeadReduction::ordered);
 
+// Physical slot of logical key s for row t. Shared with the oracle.
+std::int64_t slot_of(const IndexScoresProblem& problem, std::int64_t t, std::int64_t s);
+
 }  // namespace mlacheck

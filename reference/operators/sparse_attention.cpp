@@ -20,12 +20,11 @@ namespace mlacheck {
 namespace {
 
 using detail::require;
+using detail::size;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::int64_t kHeadBlock = 32;  // heads that share one gather of the KV rows
 constexpr int kHeadTile = 4;             // heads that share one load of a value
-
-using detail::size;
 
 float exp_of(float x) { return exp2_f32(x * kLog2E); }
 

@@ -15,14 +15,6 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 
 constexpr std::int64_t kKeyBlock = 512;
 
-std::int64_t slot_of(const IndexScoresProblem& problem, std::int64_t t, std::int64_t s) {
-  if (problem.block_table == nullptr) return s;
-  const std::int64_t request = problem.request != nullptr ? problem.request[t] : 0;
-  const std::int64_t block =
-      problem.block_table[request * problem.block_table_stride + s / problem.block_size];
-  return block * problem.block_size + s % problem.block_size;
-}
-
 void score_block(const IndexScoresProblem& problem, std::int64_t t, const Matrix& q,
                  std::int64_t first, std::int64_t count, IndexScoresOracle& oracle) {
   Matrix k(count, problem.dim);
