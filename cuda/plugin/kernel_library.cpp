@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <fmt/std.h>
 
 #include <algorithm>
 #include <set>

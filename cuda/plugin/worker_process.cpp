@@ -159,7 +159,7 @@ std::optional<WorkerProcess::Reply> WorkerProcess::unasked() {
 std::optional<WorkerProcess::Reply> WorkerProcess::poll_reply() {
   // First whether it has ended: an answer that it has left behind comes before its end.
   const bool ended = has_ended();
-  const std::optional<std::string> packet = receive_packet(socket_, false);
+  const std::optional<std::string> packet = receive_packet(socket_);
   if (packet && !packet->empty()) return Reply{Reply::Kind::answer, *packet, false};
   if (ended) return end();
   if (!packet) return std::nullopt;

@@ -38,11 +38,11 @@ bool send_packet(int socket, std::string_view text, int file_descriptor) {
   return sent == static_cast<ssize_t>(text.size());
 }
 
-std::optional<std::string> receive_packet(int socket, bool wait) {
+std::optional<std::string> receive_packet(int socket) {
   std::array<char, kMostPacketBytes> text = {};
   ssize_t got = 0;
   do {
-    got = recv(socket, text.data(), text.size(), wait ? 0 : MSG_DONTWAIT);
+    got = recv(socket, text.data(), text.size(), MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
   return std::string(text.data(), got < 0 ? 0 : static_cast<std::size_t>(got));
