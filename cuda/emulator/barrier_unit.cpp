@@ -115,7 +115,7 @@ void BarrierUnit::publish(Lane& lane) {
     if (barrier.initialiser == &lane) barrier.published = true;
 }
 
-inline BarrierUnit::Mbarrier* BarrierUnit::find(Lane& lane, std::uint32_t address, const Site& site,
+inline BarrierUnit::Mbarrier& BarrierUnit::find(Lane& lane, std::uint32_t address, const Site& site,
                                                 bool by_copy) {
   const std::size_t word = address / sizeof(std::uint64_t);
   if (address % sizeof(std::uint64_t) != 0 || word >= at_.size() || at_[word] == 0) {
@@ -132,15 +132,14 @@ inline BarrierUnit::Mbarrier* BarrierUnit::find(Lane& lane, std::uint32_t addres
   else if (!barrier.published && (by_copy || barrier.initialiser != &lane))
     report_shared(lane, ReportKind::barrier_misuse, address, site,
                   "the barrier has not been published (publish_barriers)");
-  return &barrier;
+  return barrier;
 }
 
 void BarrierUnit::arrive(Lane& lane, std::uint32_t address, std::uint32_t bytes, const Site& site) {
   constexpr std::int64_t kMostBytes = (1 << 20) - 1;
   settle(lane);
-  Mbarrier& barrier = *find(lane, address, site, false);
+  Mbarrier& barrier = find(lane, address, site, false);
   barrier.bytes += bytes;
-  barrier.last_arrival = site;
   if (barrier.bytes > kMostBytes) {
     report_shared(lane, ReportKind::barrier_misuse, address, site,
                   fmt::format("a phase expects {} bytes, at most {} can be counted", barrier.bytes,
@@ -188,7 +187,7 @@ void BarrierUnit::complete_if_done(Lane& lane, Mbarrier& barrier, const Site& si
 
 void BarrierUnit::wait(Lane& lane, std::uint32_t address, std::uint32_t parity, const Site& site) {
   settle(lane);
-  Mbarrier& barrier = *find(lane, address, site, false);
+  Mbarrier& barrier = find(lane, address, site, false);
   const std::uint32_t index = index_of(barrier);
   while ((barrier.phase & 1u) == (parity & 1u)) {
     barrier.waiting.push_back(&lane);
@@ -202,7 +201,7 @@ void BarrierUnit::copy(Lane& lane, std::uint32_t to, const void* from, std::uint
                        std::uint32_t address, const Site& site) {
   settle(lane);
   Block& block = *lane.warp->block;
-  Mbarrier& barrier = *find(lane, address, site, true);
+  Mbarrier& barrier = find(lane, address, site, true);
   const bool aligned =
       to % 16 == 0 && bytes % 16 == 0 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
   if (!aligned) {

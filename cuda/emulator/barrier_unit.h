@@ -57,7 +57,6 @@ class BarrierUnit {
     bool published = false;
     Lane* initialiser = nullptr;
     Stamp initialised;
-    Site last_arrival;
     std::bitset<kMaxWarps * kWarpLanes> arrived;  // threads, in this phase
     VectorClock gathered;                         // what arrivals have released
     VectorClock complete;                         // the same when the last phase completed
@@ -73,8 +72,8 @@ class BarrierUnit {
   };
 
   void release(Block& block, std::uint32_t number);
-  // The mbarrier at the address; reports and gives null when it cannot be used by the lane yet.
-  Mbarrier* find(Lane& lane, std::uint32_t address, const Site& site, bool by_copy);
+  // The mbarrier at the address: none ends the block; reports one that the lane may not use yet.
+  Mbarrier& find(Lane& lane, std::uint32_t address, const Site& site, bool by_copy);
   std::uint32_t index_of(const Mbarrier& barrier) const {
     return static_cast<std::uint32_t>(&barrier - mbarriers_.data());
   }

@@ -37,6 +37,32 @@ alignas(16) constexpr std::byte kZeros[kMostZeros] = {};
 
 }  // namespace
 
+std::string_view name_of(Primitive primitive) {
+  switch (primitive) {
+    case Primitive::sync_block:
+      return "sync_block";
+    case Primitive::sync_named:
+      return "sync_named";
+    case Primitive::sync_warp:
+      return "sync_warp";
+    case Primitive::initialise:
+      return "initialise";
+    case Primitive::publish_barriers:
+      return "publish_barriers";
+    case Primitive::arrive:
+      return "arrive";
+    case Primitive::arrive_expecting:
+      return "arrive_expecting";
+    case Primitive::wait:
+      return "wait";
+    case Primitive::copy_bulk:
+      return "copy_bulk";
+    case Primitive::wait_for_previous_kernel:
+      return "wait_for_previous_kernel";
+  }
+  return "?";
+}
+
 void require_shared(std::size_t layout_bytes) {
   Lane& lane = *current_lane;
   SharedMemory& shared = lane.warp->block->shared;

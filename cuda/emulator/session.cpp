@@ -63,32 +63,6 @@ void require_possible(const Launch& launch) {
 
 }  // namespace
 
-std::string_view name_of(Primitive primitive) {
-  switch (primitive) {
-    case Primitive::sync_block:
-      return "sync_block";
-    case Primitive::sync_named:
-      return "sync_named";
-    case Primitive::sync_warp:
-      return "sync_warp";
-    case Primitive::initialise:
-      return "initialise";
-    case Primitive::publish_barriers:
-      return "publish_barriers";
-    case Primitive::arrive:
-      return "arrive";
-    case Primitive::arrive_expecting:
-      return "arrive_expecting";
-    case Primitive::wait:
-      return "wait";
-    case Primitive::copy_bulk:
-      return "copy_bulk";
-    case Primitive::wait_for_previous_kernel:
-      return "wait_for_previous_kernel";
-  }
-  return "?";
-}
-
 std::uint32_t multiprocessors() {
   constexpr std::uint32_t kRtxPro6000 = 188;
   const char* text = std::getenv("MLACHECK_MULTIPROCESSORS");
