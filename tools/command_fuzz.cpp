@@ -15,7 +15,7 @@
 #include "fixtures/fills/error_class.h"
 #include "property_tests/campaign.h"
 #include "property_tests/laws/law.h"
-#include "property_tests/stage.h"
+#include "property_tests/stages/stage.h"
 #include "tools/call_deadline.h"
 #include "tools/campaign_display.h"
 #include "tools/commands.h"

@@ -9,7 +9,7 @@
 
 #include "fixtures/recipe.h"
 #include "property_tests/laws/law.h"
-#include "property_tests/stage.h"
+#include "property_tests/stages/stage.h"
 #include "tools/case_checks.h"
 #include "tools/commands.h"
 #include "tools/interruption.h"

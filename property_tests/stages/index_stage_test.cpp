@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "fixtures/case_tensor.h"
-#include "property_tests/stage.h"
+#include "property_tests/stages/stage.h"
 #include "reference/operators/top_k.h"
 
 // Indexers and selections as stage_test.cpp has attention: plain loops with one fault each that must be

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cuda/plugin/kernel_call.h"
-#include "property_tests/stage.h"
+#include "property_tests/stages/stage.h"
 
 namespace mlacheck::stages {
 

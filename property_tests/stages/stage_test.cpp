@@ -1,4 +1,4 @@
-#include "property_tests/stage.h"
+#include "property_tests/stages/stage.h"
 
 #include <gtest/gtest.h>
 
