@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <string>
 
 #include "reference/formats/dtype.h"
 
@@ -23,7 +24,8 @@ constexpr double unit_roundoff(DType dtype) {
     case DType::e4m3:
       return 0x1p-4;
     default:
-      throw std::invalid_argument("unit_roundoff: expected a floating-point format");
+      throw std::invalid_argument("unit_roundoff: expected a floating-point format, got " +
+                                  std::string(name_of(dtype)));
   }
 }
 
@@ -39,7 +41,8 @@ constexpr double half_subnormal(DType dtype) {
     case DType::e4m3:
       return 0x1p-10;
     default:
-      throw std::invalid_argument("half_subnormal: expected a floating-point format");
+      throw std::invalid_argument("half_subnormal: expected a floating-point format, got " +
+                                  std::string(name_of(dtype)));
   }
 }
 

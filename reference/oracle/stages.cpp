@@ -18,10 +18,6 @@ using FloatMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::
 
 constexpr std::int64_t kOutputBlock = 64;
 
-StageOracle sized(std::size_t n) {
-  return {std::vector<double>(n), std::vector<double>(n), std::vector<double>(n)};
-}
-
 double mean_of(std::span<const float> x, double (*term)(double)) {
   double sum = 0;
   for (const float value : x) sum += term(static_cast<double>(value));
@@ -36,12 +32,12 @@ StageOracle linear_oracle(std::span<const float> x, std::int64_t rows, const voi
                   "x: expected {} equal rows, got {} elements", rows, x.size());
   detail::require(w_dtype == DType::f32 || w_dtype == DType::f16 || w_dtype == DType::bf16,
                   "w: expected f32, f16 or bf16, got {}", name_of(w_dtype));
-  if (rows == 0) return {};
+  if (rows == 0) return StageOracle();
   const std::int64_t n = std::ssize(x) / rows;
   const Matrix inputs = Eigen::Map<const FloatMatrix>(x.data(), rows, n).cast<double>();
   const Eigen::VectorXd input_norms = inputs.rowwise().norm();
   const double relative_radius = fp64_gamma(n + 1);
-  StageOracle oracle = sized(static_cast<std::size_t>(rows * outputs));
+  StageOracle oracle(static_cast<std::size_t>(rows * outputs));
   const auto row_bytes = n * static_cast<std::int64_t>(size_of(w_dtype));
   detail::parallel_rows((outputs + kOutputBlock - 1) / kOutputBlock, [&](std::int64_t block) {
     const std::int64_t first = block * kOutputBlock;
@@ -68,7 +64,7 @@ StageOracle rms_norm_oracle(std::span<const float> x, std::span<const float> wei
   detail::require(weight.size() == x.size(), "weight: expected {} elements, got {}", x.size(),
                   weight.size());
   const double rstd = 1 / std::sqrt(mean_of(x, [](double v) { return v * v; }) + eps);
-  StageOracle oracle = sized(x.size());
+  StageOracle oracle(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     oracle.value[i] = static_cast<double>(weight[i]) * (static_cast<double>(x[i]) * rstd);
     oracle.gauge[i] = std::abs(oracle.value[i]);
@@ -88,7 +84,7 @@ StageOracle layer_norm_oracle(std::span<const float> x, std::span<const float> w
   for (const float value : x) variance += std::pow(static_cast<double>(value) - mean, 2);
   variance /= static_cast<double>(x.size());
   const double rstd = 1 / std::sqrt(variance + eps);
-  StageOracle oracle = sized(x.size());
+  StageOracle oracle(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double d = static_cast<double>(x[i]) - mean;
     const double w = static_cast<double>(weight[i]);
@@ -108,7 +104,7 @@ StageOracle rope_oracle(std::span<const float> x, std::span<const float> cos,
                   cos.size(), sin.size());
   const std::size_t pairs = cos.size();
   const bool interleaved = pairing == RopePairing::interleaved;
-  StageOracle oracle = sized(x.size());
+  StageOracle oracle(x.size());
   for (std::size_t i = 0; i < pairs; ++i) {
     const std::size_t first = interleaved ? 2 * i : i;
     const std::size_t second = interleaved ? 2 * i + 1 : i + pairs;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,6 +18,9 @@ namespace mlacheck {
 // with `radius` the fp64 answer's own error (a-priori gamma bound) and a coefficient that the
 // arithmetic of the judged side sets: verdict/stage_interval.h has one for each stage.
 struct StageOracle {
+  explicit StageOracle(std::size_t elements = 0)
+      : value(elements), gauge(elements), radius(elements) {}
+
   std::vector<double> value;
   std::vector<double> gauge;
   std::vector<double> radius;

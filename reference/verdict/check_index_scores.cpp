@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <mutex>
 
 #include "reference/operators/parallel_rows.h"
@@ -17,8 +16,6 @@
 
 namespace mlacheck {
 namespace {
-
-constexpr double kFloatMax = static_cast<double>(std::numeric_limits<float>::max());
 
 Admissible admissible_of(double score, double peak, const NumericsContract& contract) {
   if (std::isnan(score))

@@ -90,9 +90,8 @@ class LayerCheck {
     StageOracle oracle;
     for (std::int64_t r = 0; r < x.rows; ++r)
       append(oracle, rms_norm_oracle({x.row(r), size(weight.cols)}, weight.data, eps));
-    const Accumulation squares = products_;
     findings_.push_back(check_stage(
-        stage, oracle, rms_norm_error(squares, weight.cols, numerics_.rms_norm_roundings == 2),
+        stage, oracle, rms_norm_error(products_, weight.cols, numerics_.rms_norm_roundings == 2),
         numerics_.activations, got.data, got.cols));
   }
 
@@ -124,7 +123,7 @@ class LayerCheck {
     const std::int64_t heads = sizes_.num_attention_heads;
     const std::int64_t nope = sizes_.qk_nope_head_dim;
     const std::int64_t latent = sizes_.kv_lora_rank;
-    StageOracle oracle = empty_oracle(stages_.q.rows * heads * latent);
+    StageOracle oracle(size(stages_.q.rows * heads * latent));
     std::vector<float> transposed(size(nope * latent));
     for (std::int64_t h = 0; h < heads; ++h) {
       const std::vector<float> head = kv_b_of(h);
@@ -143,7 +142,7 @@ class LayerCheck {
     const std::int64_t heads = sizes_.num_attention_heads;
     const std::int64_t value = sizes_.v_head_dim;
     const std::int64_t latent = sizes_.kv_lora_rank;
-    StageOracle oracle = empty_oracle(stages_.q.rows * heads * value);
+    StageOracle oracle(size(stages_.q.rows * heads * value));
     for (std::int64_t h = 0; h < heads; ++h) {
       const std::vector<float> head = kv_b_of(h);
       const float* w_uv = head.data() + sizes_.qk_nope_head_dim * latent;
@@ -153,11 +152,6 @@ class LayerCheck {
     findings_.push_back(check_stage("layer.attn_output", oracle, linear_error(products_, latent),
                                     numerics_.activations, stages_.attn_output.data,
                                     heads * value));
-  }
-
-  static StageOracle empty_oracle(std::int64_t n) {
-    return {std::vector<double>(size(n)), std::vector<double>(size(n)),
-            std::vector<double>(size(n))};
   }
 
   // The first `inner` of head h's head_dim columns of x, times w [outputs, inner].

@@ -59,8 +59,6 @@ Interval rounded_interval(double expected, double radius, DType dtype) {
           rounded_end(expected + radius, kFloatInfinity, dtype)};
 }
 
-bool is_bounded(const ElementBound& bound) { return bound.core < kInfinity; }
-
 double spacing(DType dtype, double x) {
   const int p = -std::ilogb(unit_roundoff(dtype));  // significant bits
   const double smallest = 2 * half_subnormal(dtype);
@@ -79,7 +77,8 @@ Judgement judge(const ElementBound& bound, DType dtype, float got) {
   if (!admissible.finite) return {Status::fail, kInfinity};
   if (value == 0 && std::signbit(got) && !admissible.negative_zero)
     return {Status::fail, kInfinity};
-  if (!is_bounded(bound)) return {Status::mistrusted, 0};
+  // A contract can be so loose that its worst case is infinite, or NaN.
+  if (!(bound.core < kInfinity)) return {Status::mistrusted, 0};
 
   const Interval core = rounded_interval(bound.expected, bound.core, dtype);
   const double budget = bound.core + 0.5 * spacing(dtype, std::abs(bound.expected) + bound.core);

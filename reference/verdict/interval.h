@@ -35,10 +35,6 @@ struct Interval {
 };
 Interval rounded_interval(double expected, double radius, DType dtype);
 
-// Whether the element's interval ends anywhere: a contract can be so loose that its worst case does
-// not (core infinite or NaN).
-bool is_bounded(const ElementBound& bound);
-
 // The judgement of one element: MISTRUSTED where any finite value would do. ratio: |got - expected|
 // / (core + ulp / 2), the share of the budget that is used; infinite where no interval applies.
 struct Judgement {

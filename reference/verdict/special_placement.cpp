@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "reference/verdict/constants.h"
 #include "reference/verdict/lse_bound.h"
 
 namespace mlacheck::detail {
 namespace {
-
-constexpr double kFloatMax = static_cast<double>(std::numeric_limits<float>::max());
 
 Admissible& element(SparseAttentionInterval& interval, std::int64_t h, std::int64_t c) {
   return interval.admissible[static_cast<std::size_t>(h * interval.expected.cols() + c)];

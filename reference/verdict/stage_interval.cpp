@@ -1,7 +1,6 @@
 #include "reference/verdict/stage_interval.h"
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "reference/operators/require.h"
@@ -16,7 +15,7 @@ namespace {
 Admissible admissible_of(double value, double gauge) {
   if (std::isnan(value)) return {.finite = false, .nan = true};
   if (std::isinf(value)) return {.finite = false, .plus_inf = value > 0, .minus_inf = value < 0};
-  return {.anything = !(gauge < static_cast<double>(std::numeric_limits<float>::max()))};
+  return {.anything = !(gauge < kFloatMax)};
 }
 
 }  // namespace
