@@ -64,6 +64,11 @@ MLACHECK_DEVICE_FN T load(const T* from MLACHECK_SITE);
 template <class T>
 MLACHECK_DEVICE_FN void store(T* to, std::type_identity_t<T> value MLACHECK_SITE);
 
+// Sends for `bytes` of global memory (a multiple of 16, as the address), so that they are in the L2
+// cache when they are read. Nothing is read: it may come before wait_for_previous_kernel, of what the
+// kernel before still writes too, since it writes to that cache.
+MLACHECK_DEVICE_FN void prefetch(const void* from, unsigned bytes MLACHECK_SITE);
+
 // kZeroBytes of zeros in global memory, 16-byte aligned: what is copied for a row that is absent.
 inline constexpr unsigned kZeroBytes = 2048;
 MLACHECK_DEVICE_FN const std::byte* zeros();

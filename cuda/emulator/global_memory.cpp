@@ -193,4 +193,14 @@ bool access_global(Lane& lane, const void* data, std::uint64_t bytes, bool write
   return true;
 }
 
+void check_prefetch(Lane& lane, const void* data, std::uint64_t bytes, const Site& site) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  if (address % 16 != 0 || bytes % 16 != 0)
+    report_global(lane, ReportKind::misaligned, address, site,
+                  fmt::format("prefetches {} bytes", bytes));
+  else if (lane.warp->block->launch->memory->find({address, address + bytes}, false) == nullptr)
+    report_global(lane, ReportKind::out_of_bounds, address, site,
+                  fmt::format("prefetches {} bytes", bytes));
+}
+
 }  // namespace mlacheck::emulator

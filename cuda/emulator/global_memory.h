@@ -88,5 +88,7 @@ class GlobalLog {
 // Checks an access and notes it. False when it must not be made: nobody declared the memory, for
 // that use, or it is misaligned.
 bool access_global(Lane& lane, const void* data, std::uint64_t bytes, bool write, const Site& site);
+// Checks a prefetch, which is no access: that somebody may read the memory.
+void check_prefetch(Lane& lane, const void* data, std::uint64_t bytes, const Site& site);
 
 }  // namespace mlacheck::emulator

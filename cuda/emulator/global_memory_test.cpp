@@ -164,6 +164,12 @@ void read_after_meeting(Arguments a) {
   sync_block();
   load(static_cast<const float*>(a.out + thread_index()));
 }
+// No access: but the memory must be there, from one multiple of 16 to another.
+void prefetch_before_waiting(Arguments a) {
+  prefetch(a.out, 128);
+  wait_for_previous_kernel();
+  load(static_cast<const float*>(a.out));
+}
 void write_before_waiting(Arguments a) { store(a.out + thread_index(), 2.0f); }
 
 ReportKind kind_of_second(Kernel second, bool may_start_early) {
@@ -193,10 +199,18 @@ void expect_clean_second(Kernel second, bool may_start_early) {
 TEST(GlobalMemory, EarlyKernelsWaitForTheOneBefore) {
   expect_clean_second(read_after_waiting, true);
   expect_clean_second(read_after_meeting, true);
+  expect_clean_second(prefetch_before_waiting, true);
   expect_clean_second(read_before_waiting, false);
   expect_clean_second(write_before_waiting, false);
   EXPECT_EQ(kind_of_second(read_before_waiting, true), ReportKind::early_access);
   EXPECT_EQ(kind_of_second(write_before_waiting, true), ReportKind::early_access);
+}
+
+TEST(GlobalMemory, PrefetchesOutsideAreReported) {
+  expect_report(
+      ReportKind::out_of_bounds, [](Arguments a) { prefetch(a.in + 1008, 128); }, shape_of(32));
+  expect_report(
+      ReportKind::misaligned, [](Arguments a) { prefetch(a.in + 1, 128); }, shape_of(32));
 }
 
 TEST(GlobalMemory, DeclaringOutputsAgainMakesThemUndefined) {

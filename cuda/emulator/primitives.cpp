@@ -106,6 +106,10 @@ void write_global(void* to, const void* from, std::uint32_t bytes, const Site& s
   if (access_global(*current_lane, to, bytes, true, site)) std::memcpy(to, from, bytes);
 }
 
+void prefetch(const void* from, std::uint32_t bytes, const Site& site) {
+  check_prefetch(*current_lane, from, bytes, site);
+}
+
 const std::byte* zeros() { return kZeros; }
 
 void sync_warp(const Site& site) {

@@ -31,6 +31,7 @@ std::uint32_t update_shared(std::uint32_t at, Update update, const Site& site) {
 }
 void read_global(const void* from, void* to, std::uint32_t bytes, const Site& site);
 void write_global(void* to, const void* from, std::uint32_t bytes, const Site& site);
+void prefetch(const void* from, std::uint32_t bytes, const Site& site);
 inline constexpr std::size_t kMostZeros = 2048;
 const std::byte* zeros();
 

@@ -22,12 +22,14 @@ namespace mlacheck::kernels {
 //   score   (s[0] + s[1]) + (s[2] + s[3])
 //
 // so a product passes at most ceil(heads / 16) + 4 roundings after its own. Heads past the last count
-// as +0. A key whose page or slot does not exist scores -inf, and nothing of it is read; one outside
+// as +0. Shared says how many units of a stage, and how many halves of a unit, a warp works on at one
+// time: no bit depends on it. A key whose page or slot does not exist scores -inf, and nothing of it is read; one outside
 // its row's range scores -inf, or nothing where scores are not masked.
 template <device::Element E, class Shared>
 class IndexScorer {
   static constexpr float kOutside = -std::numeric_limits<float>::infinity();
   static constexpr unsigned kStages = Shared::kStages;
+  static constexpr int kUnits = Shared::kUnits, kHalves = Shared::kHalves;
 
  public:
   MLACHECK_DEVICE_FN IndexScorer(const IndexScoresArguments& arguments, Shared& shared,
@@ -48,6 +50,9 @@ class IndexScorer {
     std::int64_t block = page;
     if (a_.block_table != nullptr)
       block = device::load(a_.block_table + request * a_.block_table_stride + page);
+    return place_in(block, row);
+  }
+  MLACHECK_DEVICE_FN Place place_in(std::int64_t block, std::uint32_t row) const {
     return {block * a_.page_stride + row * a_.row_stride,
             block >= 0 && block * a_.page_size.divisor() + row < a_.slots};
   }
@@ -90,7 +95,8 @@ class IndexScorer {
     for (std::int32_t head = 0; head < a_.heads; head += kStageHeads) {
       acquire();
       MLACHECK_ROLLED
-      for (int unit = 0; unit < 2; ++unit) add_unit(unit, a_.heads - head - 16 * unit, sum);
+      for (int unit = 0; unit < 2; unit += kUnits)
+        add_units(unit, a_.heads - head - kUnitHeads * unit, sum);
       release();
     }
     // Four lanes hold parts of four keys: after the exchange each has one key.
@@ -109,48 +115,69 @@ class IndexScorer {
     return device::add(takes_b ? b : a, device::shuffle_xor(takes_b ? a : b, lane_mask));
   }
 
-  // `left` heads are left. Columns 2 t and 2 t + 1 of tile i are heads 4 i + t of the unit's
-  // lower and upper half.
-  MLACHECK_DEVICE_FN void add_unit(int unit, std::int32_t left, float (&sum)[4]) {
+  // kUnits units, of whose heads `left` are left. Columns 2 t and 2 t + 1 of tile i are heads 4 i + t
+  // of a unit's lower and upper half.
+  MLACHECK_DEVICE_FN void add_units(int unit, std::int32_t left, float (&sum)[4]) {
     const unsigned g = lane_ / 4, t = lane_ % 4;
     const unsigned word = g % 2 * kHalfWords + g / 2 * kHeadWords + t;
-    float v[4] = {};
+    float v[kUnits][4] = {};
     MLACHECK_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      device::Accumulator dot[2];  // of 16 keys each
+    for (int first = 0; first < 2; first += kHalves) {
+      device::Accumulator dot[kUnits][kHalves][2];  // of 16 keys each
       MLACHECK_UNROLL
-      for (int m = 0; m < 2; ++m) dot[m].clear();
+      for (int u = 0; u < kUnits; ++u) MLACHECK_UNROLL
+      for (int h = 0; h < kHalves; ++h) MLACHECK_UNROLL
+      for (int m = 0; m < 2; ++m) dot[u][h][m].clear();
       MLACHECK_UNROLL
       for (int j = 0; j < kChunks; ++j) {
-        const device::Words4 words = device::load(
-            device::shared(s_.queries[read_ % kStages][unit][word + 4 * i * kHeadWords + 4 * j]));
+        device::Words4 words[kUnits][kHalves];
         MLACHECK_UNROLL
-        for (int step = 0; step < 2; ++step) {
+        for (int u = 0; u < kUnits; ++u) MLACHECK_UNROLL
+        for (int h = 0; h < kHalves; ++h)
+          words[u][h] = device::load(device::shared(
+              s_.queries[read_ % kStages][unit + u][word + 4 * (first + h) * kHeadWords + 4 * j]));
+        MLACHECK_UNROLL
+        for (int step = 0; step < 2; ++step) MLACHECK_UNROLL
+        for (int u = 0; u < kUnits; ++u) MLACHECK_UNROLL
+        for (int h = 0; h < kHalves; ++h) {
           device::FragmentB heads;
-          heads.set({{words.word[2 * step], words.word[2 * step + 1]}});
+          heads.set({{words[u][h].word[2 * step], words[u][h].word[2 * step + 1]}});
           MLACHECK_UNROLL
           for (int m = 0; m < 2; ++m)
-            device::mma_m16n8k16<E>(dot[m], keys_[m][2 * j + step], heads);
+            device::mma_m16n8k16<E>(dot[u][h][m], keys_[m][2 * j + step], heads);
         }
       }
-      const device::Floats4 weights =
-          device::load(device::shared(s_.weights[read_ % kStages][t][unit]));
       MLACHECK_UNROLL
-      for (int upper = 0; upper < 2; ++upper) {
-        const float weight = weights.value[i + 2 * upper];
-        // An absent head counts for nothing: a key's infinity times its zeros would be NaN.
-        const bool present = 4 * i + 8 * upper < left - static_cast<std::int32_t>(t);
+      for (int u = 0; u < kUnits; ++u) {
+        const device::Floats4 weights =
+            device::load(device::shared(s_.weights[read_ % kStages][t][unit + u]));
         MLACHECK_UNROLL
-        for (int k = 0; k < 4; ++k) {
-          const float r = device::maximum(dot[k / 2][k % 2 * 2 + upper], 0.0f);
-          const float next = i + upper == 0 ? device::multiply(weight, r)
-                                            : device::fused_multiply_add(weight, r, v[k]);
-          v[k] = present ? next : v[k];
-        }
+        for (int h = 0; h < kHalves; ++h)
+          add_tile(dot[u][h], weights, first + h, left - kUnitHeads * u, v[u]);
       }
     }
     MLACHECK_UNROLL
-    for (int k = 0; k < 4; ++k) sum[k] = device::add(sum[k], v[k]);
+    for (int u = 0; u < kUnits; ++u) MLACHECK_UNROLL
+    for (int k = 0; k < 4; ++k) sum[k] = device::add(sum[k], v[u][k]);
+  }
+
+  // Tile i of a unit.
+  MLACHECK_DEVICE_FN void add_tile(device::Accumulator (&dot)[2], const device::Floats4& weights,
+                                   int i, std::int32_t left, float (&v)[4]) const {
+    MLACHECK_UNROLL
+    for (int upper = 0; upper < 2; ++upper) {
+      const float weight = weights.value[i + 2 * upper];
+      // An absent head counts for nothing: a key's infinity times its zeros would be NaN.
+      const bool present =
+          4 * i + kUnitHeads / 2 * upper < left - static_cast<std::int32_t>(lane_ % 4);
+      MLACHECK_UNROLL
+      for (int k = 0; k < 4; ++k) {
+        const float r = device::maximum(dot[k / 2][k % 2 * 2 + upper], 0.0f);
+        const float next = i + upper == 0 ? device::multiply(weight, r)
+                                          : device::fused_multiply_add(weight, r, v[k]);
+        v[k] = present ? next : v[k];
+      }
+    }
   }
 
   // The warp's keys lie outside the row's range.

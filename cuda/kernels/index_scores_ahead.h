@@ -5,24 +5,25 @@
 namespace mlacheck::kernels {
 
 struct IndexAheadShared {
-  static constexpr unsigned kStages = 4, kSlots = kMostAheadWarps;
+  static constexpr unsigned kStages = 4;
   static constexpr bool kMayStay = true;
-  device::Words4 queries[kStages][2][2 * kHalfWords];     // as in IndexScoresShared: 33,792 bytes
-  device::Words4 keys[kSlots][kKeysOfWarp * kHeadWords];  // on their way: 65,536
+  static constexpr int kUnits = 2, kHalves = 2;
+  device::Words4 queries[kStages][2][2 * kHalfWords];  // as in IndexScoresShared: 33,792 bytes
+  device::Words4 keys[kMostAheadWarps][kKeysOfWarp * kHeadWords];  // on their way: 65,536
   device::Floats4 weights[kStages][4][2];
-  std::uint32_t present[kSlots];  // bit k: key k exists
   device::Barrier arrived[kStages];
   device::Barrier consumed[kStages];
-  device::Barrier fetched[kSlots];
+  device::Barrier fetched[kMostAheadWarps];
 };
 static_assert(sizeof(IndexAheadShared) <= device::kSharedMemoryLimit);
 
 // index_scores where each row loads the keys for itself (index_scorer.h): for few tokens, which take
-// as long as the keys do to come. So keys are always on their way, as many as there is room for: a
-// warp has slots in shared memory, and once it has the keys out of one it sends for those of its next
-// item. Copies read whole rows, which memory likes better than what the lanes of a fragment hold.
+// as long as the keys do to come. So keys are always on their way, as many as there is room for: once
+// a warp has its keys out of shared memory, it sends for those of its next item. Copies read whole
+// rows, which memory likes better than what the lanes of a fragment hold.
 //
-// The first keys are sent for before it is known whether they stand in the row's range.
+// The first keys are sent for before it is known whether they stand in the row's range; where no
+// block table says where they lie, to the L2 cache, before the kernel before has ended.
 template <device::Element E>
 class IndexScoresAhead : IndexScorer<E, IndexAheadShared> {
   using Base = IndexScorer<E, IndexAheadShared>;
@@ -33,96 +34,133 @@ class IndexScoresAhead : IndexScorer<E, IndexAheadShared> {
   using Base::present_;
   using Base::s_;
   using Base::warp_;
-  static constexpr unsigned kSlots = IndexAheadShared::kSlots;
 
  public:
   using Base::Base;
 
+  // Before the kernel before has ended.
+  MLACHECK_DEVICE_FN void prefetch() {
+    if (a_.block_table != nullptr || device::block_index() >= a_.items) return;
+    Item item;
+    item.at = IndexItem(a_, device::block_index());
+    coming_ = keys_in_page(item);
+    if (coming_.together && lane_ == 0)
+      device::prefetch(coming_.from, kKeysOfWarp * kIndexRowBytes);
+  }
+
   MLACHECK_DEVICE_FN void run() {
+    std::uint32_t i = device::block_index();
+    if (i >= a_.items) return;
+    Item item;
+    item.at = IndexItem(a_, i);
+    if (a_.block_table != nullptr) {
+      const std::uint32_t row = item.at.first_row;
+      item.block = block_of(item.at, a_.request != nullptr ? device::load(a_.request + row) : 0);
+      item.row = index_row(a_, item.at, 0);
+    }
+    if (!coming_.together) coming_ = keys_of(item);
+    send();
+    if (a_.block_table == nullptr) item.row = index_row(a_, item.at, 0);
     const std::uint32_t step = device::grid_blocks();
-    std::uint32_t ahead = device::block_index();  // the item whose keys are sent for next
+    Item next = look_at(i + step, item);
     MLACHECK_ROLLED
-    for (unsigned slot = warp_; slot < kSlots; slot += a_.warps, ahead += step)
-      send_for(KeysOfItem(*this, ahead, true), slot);
-    unsigned slot = warp_;
-    MLACHECK_ROLLED
-    for (std::uint32_t i = device::block_index(); i < a_.items; i += step, ahead += step) {
-      const KeysOfItem next(*this, ahead, false);
-      if ((coming_ >> slot & 1) != 0) {
-        device::wait(device::shared(s_.fetched[slot]), parities_ >> slot & 1);
-        parities_ ^= 1u << slot;
-        take_keys(slot);
+    for (; i < a_.items; i += step) {
+      Keys keys;
+      if (next.row.reaches(first_of(next.at), kKeysOfWarp)) keys = keys_of(next);
+      const Item after = look_at(i + 2 * step, next);
+      if (coming_.wanted) {
+        device::wait(device::shared(s_.fetched[warp_]), parity_);
+        parity_ ^= 1;
+        take_keys();
       }
-      send_for(next, slot);
-      slot = slot + a_.warps < kSlots ? slot + a_.warps : warp_;
-      score(IndexItem(a_, i));
+      coming_ = keys;
+      send();
+      score(item);
+      item = next;
+      next = after;
     }
   }
 
  private:
-  MLACHECK_DEVICE_FN void score(const IndexItem& item) {
-    my_key_ = item.first_key + warp_ * kKeysOfWarp;
-    become_row_of(item);
-    if (row_.reaches(my_key_, kKeysOfWarp))
-      return this->score_row(item.first_row, [&] { return row_; });
-    this->mask(item.first_row);
-    if (row_.reaches(item.first_key, a_.warps * kKeysOfWarp)) this->pass_row();
-  }
-
-  MLACHECK_DEVICE_FN void become_row_of(const IndexItem& item) {
-    if (item.first_row == row_number_) return;
-    row_number_ = item.first_row;
-    row_ = index_row(a_, item, 0);
-  }
-
+  // An item, and what must be read to know where the warp's keys of it lie.
+  struct Item {
+    IndexItem at;
+    IndexRow row;
+    std::int32_t block = 0;  // the page of the last key, where there is a block table
+  };
   // The warp's keys of an item.
-  struct KeysOfItem {
-    const std::byte* from = nullptr;  // the lane's
-    std::uint32_t present = 0;
-    bool wanted = false;    // there are any that can have a score
-    bool together = false;  // one copy takes them all
-
-    MLACHECK_DEVICE_FN KeysOfItem(IndexScoresAhead& warp, std::uint32_t number, bool of_any_range) {
-      const IndexScoresArguments& a = warp.a_;
-      if (number >= a.items) return;
-      const IndexItem item(a, number);
-      const std::uint32_t first = item.first_key + warp.warp_ * kKeysOfWarp;
-      const std::uint32_t key = first + warp.lane_;
-      warp.become_row_of(item);
-      wanted = of_any_range ? first < a.key_count : warp.row_.reaches(first, kKeysOfWarp);
-      if (!wanted) return;
-      typename Base::Place place;
-      if (key < a.key_count) place = warp.place_of(key, warp.row_.request);
-      present = device::ballot(place.present);
-      from = place.present ? a.keys + place.offset : device::zeros();
-      const std::int64_t begin = place.offset - warp.lane_ * kIndexRowBytes;
-      const auto low = static_cast<std::uint32_t>(begin);
-      const auto high = static_cast<std::uint32_t>(begin >> 32);
-      const std::uint32_t first_low = device::shuffle(low, 0),
-                          first_high = device::shuffle(high, 0);
-      together = !device::any(!place.present || low != first_low || high != first_high);
-    }
+  struct Keys {
+    const std::byte* from = nullptr;  // the lane's; where all lie together, the first
+    std::uint32_t present = 0;        // bit k: key k exists
+    bool wanted = false;              // there are any that can have a score
+    bool together = false;            // one copy takes them all
   };
 
-  // Into a slot of which all lanes have taken what was there.
-  MLACHECK_DEVICE_FN void send_for(const KeysOfItem& keys, unsigned slot) {
-    coming_ &= ~(1u << slot);
-    if (!keys.wanted) return;
-    coming_ |= 1u << slot;
-    const device::SharedPointer<device::Barrier> fetched = device::shared(s_.fetched[slot]);
+  MLACHECK_DEVICE_FN std::uint32_t first_of(const IndexItem& item) const {
+    return item.first_key + warp_ * kKeysOfWarp;
+  }
+
+  // What it loads is not used until the item's turn has come, unless the row is another.
+  MLACHECK_DEVICE_FN Item look_at(std::uint32_t number, const Item& before) const {
+    Item item;
+    if (number >= a_.items) return item;
+    item.at = IndexItem(a_, number);
+    item.row = item.at.first_row == before.at.first_row ? before.row : index_row(a_, item.at, 0);
+    if (a_.block_table != nullptr && item.row.reaches(first_of(item.at), kKeysOfWarp))
+      item.block = block_of(item.at, item.row.request);
+    return item;
+  }
+
+  MLACHECK_DEVICE_FN std::int32_t block_of(const IndexItem& item, std::int32_t request) const {
+    const std::uint32_t last = first_of(item) + kKeysOfWarp - 1;
+    if (last >= a_.key_count) return -1;
+    return device::load(a_.block_table + request * a_.block_table_stride +
+                        a_.page_size.quotient(last));
+  }
+
+  // In whatever range of the row.
+  MLACHECK_DEVICE_FN Keys keys_of(const Item& item) const {
+    Keys keys = keys_in_page(item);
+    const std::uint32_t key = first_of(item.at) + lane_;
+    if (keys.together || first_of(item.at) >= a_.key_count) return keys;
+    keys.wanted = true;
+    typename Base::Place place;
+    if (key < a_.key_count) place = this->place_of(key, item.row.request);
+    keys.present = device::ballot(place.present);
+    keys.from = place.present ? a_.keys + place.offset : device::zeros();
+    return keys;
+  }
+  // Where all lie in one page and exist, as most often; else none. Loads nothing.
+  MLACHECK_DEVICE_FN Keys keys_in_page(const Item& item) const {
+    const std::uint32_t last = first_of(item.at) + kKeysOfWarp - 1;
+    const std::uint32_t page = a_.page_size.quotient(last);
+    const std::uint32_t row = last - page * a_.page_size.divisor();
+    if (last >= a_.key_count || row < kKeysOfWarp - 1 || a_.row_stride != kIndexRowBytes) return {};
+    const typename Base::Place place =
+        this->place_in(a_.block_table != nullptr ? item.block : std::int64_t{page}, row);
+    if (!place.present) return {};
+    return {a_.keys + (place.offset - (kKeysOfWarp - 1) * kIndexRowBytes), ~std::uint32_t{0}, true,
+            true};
+  }
+
+  // To where take_keys has taken from.
+  MLACHECK_DEVICE_FN void send() {
+    if (!coming_.wanted) return;
+    const device::SharedPointer<device::Barrier> fetched = device::shared(s_.fetched[warp_]);
     const device::SharedPointer<std::byte> to =
-        device::shared(s_.keys[slot][lane_ * kHeadWords]).template as<std::byte>();
+        device::shared(s_.keys[warp_][lane_ * kHeadWords]).template as<std::byte>();
     device::sync_warp();
-    if (!keys.together)
-      device::copy_bulk_once(to, keys.from, kIndexRowBytes, fetched);
+    if (!coming_.together)
+      device::copy_bulk_once(to, coming_.from, kIndexRowBytes, fetched);
     else if (lane_ == 0)
-      device::copy_bulk_once(to, keys.from, kKeysOfWarp * kIndexRowBytes, fetched);
-    if (lane_ == 0) device::store(device::shared(s_.present[slot]), keys.present);
+      device::copy_bulk_once(to, coming_.from, kKeysOfWarp * kIndexRowBytes, fetched);
     device::arrive_warp_expecting(fetched, kKeysOfWarp * kIndexRowBytes);
   }
 
-  MLACHECK_DEVICE_FN void take_keys(unsigned slot) {
-    present_ = device::load(device::shared(s_.present[slot]));
+  // set_keys uses every word: a load of which nothing has used the value may still be on its way when
+  // the next copy arrives.
+  MLACHECK_DEVICE_FN void take_keys() {
+    present_ = coming_.present;
     MLACHECK_UNROLL
     for (int m = 0; m < 2; ++m) {
       device::Words4 words[2][kChunks];
@@ -131,16 +169,22 @@ class IndexScoresAhead : IndexScorer<E, IndexAheadShared> {
       for (int j = 0; j < kChunks; ++j) {
         const unsigned k = 16 * m + 8 * half + lane_ / 4;
         words[half][j] =
-            device::load(device::shared(s_.keys[slot][k * kHeadWords + 4 * j + lane_ % 4]));
+            device::load(device::shared(s_.keys[warp_][k * kHeadWords + 4 * j + lane_ % 4]));
       }
       this->set_keys(m, words);
     }
   }
 
-  IndexRow row_;  // of the item that was last looked at
-  std::uint32_t row_number_ = ~std::uint32_t{0};
-  unsigned coming_ = 0;    // bit i: slot i was sent for
-  unsigned parities_ = 0;  // bit i: of its barrier's phase
+  MLACHECK_DEVICE_FN void score(const Item& item) {
+    my_key_ = first_of(item.at);
+    if (item.row.reaches(my_key_, kKeysOfWarp))
+      return this->score_row(item.at.first_row, [&] { return item.row; });
+    this->mask(item.at.first_row);
+    if (item.row.reaches(item.at.first_key, a_.warps * kKeysOfWarp)) this->pass_row();
+  }
+
+  Keys coming_;
+  unsigned parity_ = 0;  // of the phase in which they come
 };
 
 // A warp that feeds the others comes after them.
@@ -148,19 +192,22 @@ template <device::Element E>
 MLACHECK_KERNEL((kMostAheadWarps + 1) * device::kWarpSize, 1)
 index_scores_ahead(const IndexScoresArguments arguments) {
   IndexAheadShared& shared = device::shared_memory<IndexAheadShared>();
-  if (device::thread_index() == 0) {
+  const unsigned warp = device::warp_index();
+  IndexScoresAhead<E> scores(arguments, shared, warp);
+  if (warp < arguments.warps) {
+    scores.prefetch();
+  } else if (device::lane_index() == 0) {
     initialise_barriers(shared, arguments.warps);
     MLACHECK_UNROLL
-    for (unsigned i = 0; i < IndexAheadShared::kSlots; ++i)
+    for (unsigned i = 0; i < kMostAheadWarps; ++i)
       device::initialise_for_warps(device::shared(shared.fetched[i]), 1);
     device::publish_barriers();
   }
   device::sync_block();
   device::wait_for_previous_kernel();
   device::let_next_kernel_start();
-  const unsigned warp = device::warp_index();
   if (warp < arguments.warps)
-    IndexScoresAhead<E>(arguments, shared, warp).run();
+    scores.run();
   else
     IndexQueries<IndexAheadShared>(arguments, shared).run();
 }

@@ -51,10 +51,11 @@ struct IndexScoresArguments {
 // another block of keys, or where the grid is a multiple of key_blocks one block would have the
 // whole causal triangle's longest rows and another its shortest.
 struct IndexItem {
-  std::uint32_t first_row;
-  std::uint32_t rows;
-  std::uint32_t first_key;
+  std::uint32_t first_row = 0;
+  std::uint32_t rows = 0;
+  std::uint32_t first_key = 0;
 
+  IndexItem() = default;
   MLACHECK_DEVICE_FN IndexItem(const IndexScoresArguments& a, std::uint32_t number) {
     const std::uint32_t blocks = a.key_blocks.divisor();
     const std::uint32_t tile = a.key_blocks.quotient(number);

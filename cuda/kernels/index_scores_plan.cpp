@@ -79,7 +79,11 @@ IndexScoresArguments make_arguments(const mlacheck_index_scores_problem& p,
   a.keys = static_cast<const std::byte*>(t.cache);
   a.page_stride = p.keys.page_stride;
   a.row_stride = p.keys.row_stride;
-  a.page_size = device::Divisor(static_cast<std::uint32_t>(p.keys.page_size));
+  // Pages that follow each other are one.
+  const bool one_page =
+      p.has_block_table == 0 && p.keys.page_stride == p.keys.page_size * p.keys.row_stride;
+  a.page_size =
+      device::Divisor(static_cast<std::uint32_t>(one_page ? kInt32Max : p.keys.page_size));
   a.slots = p.keys.slots;
   a.block_table = p.has_block_table != 0 ? t.block_table : nullptr;
   a.block_table_stride = p.block_table_stride;

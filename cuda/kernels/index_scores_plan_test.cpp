@@ -79,6 +79,16 @@ TEST(IndexScoresPlan, FillsTheChipWhereItCan) {
   EXPECT_EQ(make_plan(problem(70'000, 1'048'576), 132).items, 2188u * 2048);
 }
 
+TEST(IndexScoresPlan, PagesThatFollowEachOtherAreOne) {
+  auto p = problem(1, 1000);
+  EXPECT_GE(arguments(p, make_plan(p, 132)).page_size.divisor(), 1000u);
+  p.keys.page_stride += 16;
+  EXPECT_EQ(arguments(p, make_plan(p, 132)).page_size.divisor(), 64u);
+  p = problem(1, 1000);
+  p.has_block_table = 1;
+  EXPECT_EQ(arguments(p, make_plan(p, 132)).page_size.divisor(), 64u);
+}
+
 TEST(IndexScoresPlan, OfNothingIsEmpty) {
   EXPECT_EQ(make_plan(problem(0, 100), 132).blocks, 0u);
   EXPECT_EQ(make_plan(problem(100, 0), 132).blocks, 0u);

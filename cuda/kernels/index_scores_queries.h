@@ -18,6 +18,7 @@ static_assert(8 * kIndexRowBytes <= device::kZeroBytes);
 struct IndexScoresShared {
   static constexpr unsigned kStages = 8;
   static constexpr bool kMayStay = false;
+  static constexpr int kUnits = 1, kHalves = 1;
   device::Words4 queries[kStages][2][2 * kHalfWords];  // of each unit: 67,584 bytes
   device::Floats4 weights[kStages][4][2];              // [t][unit]: of heads t + 4 i
   IndexRow rows[kMostIndexWarps][kMostItemRows];       // of each warp's item: 8,192

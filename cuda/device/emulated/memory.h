@@ -51,6 +51,10 @@ inline void store(T* to, std::type_identity_t<T> value, emulator::Site site) {
   emulator::write_global(to, &value, sizeof value, site);
 }
 
+inline void prefetch(const void* from, unsigned bytes, emulator::Site site) {
+  emulator::prefetch(from, bytes, site);
+}
+
 inline const std::byte* zeros() {
   static_assert(kZeroBytes == emulator::kMostZeros);
   return emulator::zeros();

@@ -86,6 +86,10 @@ __device__ __forceinline__ void store(T* to, std::type_identity_t<T> value) {
   *reinterpret_cast<detail::RawOf<T>*>(to) = detail::reinterpret<detail::RawOf<T>>(value);
 }
 
+__device__ __forceinline__ void prefetch(const void* from, unsigned bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 __device__ __forceinline__ const std::byte* zeros() {
   return reinterpret_cast<const std::byte*>(detail::kZeros);
 }
