@@ -8,7 +8,7 @@
 #include <limits>
 #include <memory>
 
-#include "cuda/kernels/attention_testing.h"
+#include "cuda/kernels/sparse_attention_testing.h"
 
 // What the kernels promise of themselves. That their results are right is judged where all kernels
 // are judged: tools/kernel_checks.h.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/kernels/attention_testing.h"
+#include "cuda/kernels/sparse_attention_testing.h"
 
 // The kernels with one barrier, wait, count or copy changed, each in turn: the emulator must notice.
 namespace mlacheck::kernels::testing {
