@@ -12,6 +12,7 @@
 #include "fixtures/counter_random.h"
 #include "property_tests/campaign_time.h"
 #include "property_tests/case_results.h"
+#include "tools/kernel_checks.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck {

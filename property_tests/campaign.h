@@ -11,9 +11,12 @@
 #include "property_tests/kernel_record.h"
 #include "property_tests/recipe_file.h"
 #include "property_tests/shrink.h"
-#include "property_tests/trial.h"
+#include "tools/report.h"
 
 namespace mlacheck {
+
+// Puts a case to the kernel under test: what every check said. Empty where the recipe is none for it.
+using Trial = std::function<std::vector<CheckResult>(const Recipe&)>;
 
 // A kernel under test.
 struct Contestant {

@@ -9,7 +9,6 @@
 #include <variant>
 
 #include "fixtures/case.h"
-#include "property_tests/trial.h"
 #include "tools/judgements.h"
 #include "tools/kernel_bridge.h"
 #include "tools/kernel_check.h"
@@ -49,6 +48,13 @@ CheckResult no_kernel(std::string_view asked, const KernelLibrary& library,
 }
 
 }  // namespace
+
+bool is_for(std::int32_t op, const Recipe& recipe) {
+  if (std::holds_alternative<SparseAttentionRecipe>(recipe)) return op == MLACHECK_SPARSE_ATTENTION;
+  if (std::holds_alternative<IndexScoresRecipe>(recipe))
+    return op == MLACHECK_INDEX_SCORES || op == MLACHECK_INDEX_SELECT || op == MLACHECK_MAP_SLOTS;
+  return std::holds_alternative<TopKRecipe>(recipe) && op == MLACHECK_TOP_K;
+}
 
 std::vector<CheckResult> check_kernel(const Recipe& recipe, const KernelLibrary& library,
                                       const mlacheck_kernel& kernel) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "tools/report.h"
 
 namespace mlacheck {
+
+// Whether a kernel of this operator is judged on this recipe: index_select and map_slots on
+// index_scores' own. A layer's is the business of layer_kernels.h.
+bool is_for(std::int32_t op, const Recipe& recipe);
 
 // Every kernel of the library for the recipe's operator: its outputs against the oracle by the interval of the
 // contract that it declares, guard bands, inputs, and what else it promises: the bits of a second run, and a
