@@ -129,22 +129,6 @@ void mma_m16n8k32(Mma mma, const std::uint8_t (&a)[16][32], const std::uint8_t (
   detail::mma_tile(mma, a, b, c, d);
 }
 
-void prepare_a(Mma mma, const std::uint16_t* a, std::int64_t stride, MmaBlockA* blocks) {
-  detail::prepare(detail::rules_for<std::uint16_t>(mma), a, stride, 1, blocks);
-}
-
-void prepare_a(Mma mma, const std::uint8_t* a, std::int64_t stride, MmaBlockA* blocks) {
-  detail::prepare(detail::rules_for<std::uint8_t>(mma), a, stride, 1, blocks);
-}
-
-void prepare_b(Mma mma, const std::uint16_t* b, std::int64_t stride, MmaBlockB* blocks) {
-  detail::prepare(detail::rules_for<std::uint16_t>(mma), b, 1, stride, blocks);
-}
-
-void prepare_b(Mma mma, const std::uint8_t* b, std::int64_t stride, MmaBlockB* blocks) {
-  detail::prepare(detail::rules_for<std::uint8_t>(mma), b, 1, stride, blocks);
-}
-
 void mma_chain(Mma mma, const MmaBlockA* a, const MmaBlockB* b, std::int64_t instructions,
                float (&c)[16][8]) {
   detail::tensor_core_kernel().chain(detail::rules_of(mma), a, b, instructions, c);

@@ -79,19 +79,13 @@ struct alignas(64) MmaBlockB {
   std::uint16_t bits[8][kMmaColumns][2];
 };
 
-// Prepares one instruction's tile into mma_k(mma) / 16 blocks. Element bits, row-major, `stride`
-// elements a row: a[16][K], b[K][8].
-void prepare_a(Mma mma, const std::uint16_t* a, std::int64_t stride, MmaBlockA* blocks);
-void prepare_a(Mma mma, const std::uint8_t* a, std::int64_t stride, MmaBlockA* blocks);
-void prepare_b(Mma mma, const std::uint16_t* b, std::int64_t stride, MmaBlockB* blocks);
-void prepare_b(Mma mma, const std::uint8_t* b, std::int64_t stride, MmaBlockB* blocks);
-
 // A chain of `instructions` mma on one 16 x 8 accumulator, in place; blocks in order of k.
 void mma_chain(Mma mma, const MmaBlockA* a, const MmaBlockB* b, std::int64_t instructions,
                float (&c)[16][8]);
 
-// A whole A [rows][k] or B [k][columns], prepared. Any number of rows and columns (padded with
-// zeros inside); k a multiple of mma_k(mma), else std::invalid_argument.
+// A whole A [rows][k] or B [k][columns], prepared: element bits, row-major, `stride` elements a row.
+// Any number of rows and columns (padded with zeros inside); k a multiple of mma_k(mma), else
+// std::invalid_argument.
 class MmaA {
  public:
   MmaA(Mma mma, const std::uint16_t* a, std::int64_t rows, std::int64_t k, std::int64_t stride);
