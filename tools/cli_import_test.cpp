@@ -111,6 +111,32 @@ TEST_F(Import, ATopKThatNoMemoryHoldsIsRefused) {
   EXPECT_THAT(beyond.err, HasSubstr("--topk 4611686018427387904: expected 1 to 16777216"));
 }
 
+// Its scores would take 40 GB; the file takes none, as nothing of it was written.
+TEST_F(Import, OfMoreTokensThanCanBeScoredIsRefusedUnread) {
+  constexpr std::int64_t kMany = 100000;
+  const std::string path = folder_ / "many.safetensors";
+  const std::int64_t bytes = kMany * sizes_.hidden_size * 2, kv = kMany * sizes_.kv_lora_rank * 2;
+  const std::string header = nlohmann::json{
+      {"hidden_states",
+       {{"dtype", "BF16"}, {"shape", {kMany, sizes_.hidden_size}}, {"data_offsets", {0, bytes}}}},
+      {"kv",
+       {{"dtype", "BF16"},
+        {"shape", {kMany, sizes_.kv_lora_rank}},
+        {"data_offsets",
+         {bytes, bytes + kv}}}}}.dump();
+  const auto length = static_cast<std::uint64_t>(header.size());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(&length), sizeof length)
+      .write(header.data(), std::ssize(header));
+  std::filesystem::resize_file(
+      path, sizeof length + header.size() + static_cast<std::uintmax_t>(bytes + kv));
+  const Outcome outcome = mlacheck(
+      {"golden", "import", path, "--synthetic", "glm5:tiny", "--layer", "0", "--out", golden()});
+  expect_refused(outcome, 3,
+                 HasSubstr("many.safetensors: hidden_states: 100000 queries of 100000 keys: "
+                           "expected at most 1073741824 index scores in all (4 GiB)"));
+}
+
 TEST_F(Import, TakesTheOrderOfTransformersWhereItIsDeclared) {
   ASSERT_EQ(import().code, 0);
   const Dataset in_place = read_golden(golden()).dataset("outputs/engine/k_pe");

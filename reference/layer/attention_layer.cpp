@@ -8,6 +8,7 @@
 #include "reference/layer/linear.h"
 #include "reference/layer/rms_norm.h"
 #include "reference/layer/rope.h"
+#include "reference/layer/score_limit.h"
 #include "reference/operators/parallel_rows.h"
 #include "reference/operators/require.h"
 #include "reference/operators/size.h"
@@ -56,6 +57,7 @@ void require_input(const ModelSizes& sizes, const LayerNumerics& numerics,
               static_cast<std::int64_t>(i) % hidden.cols, x);
     }
   const std::int64_t queries = hidden.rows - input.first_query_row;
+  if (!input.shared_indices) require_scores(queries, hidden.rows, sizes.index_topk);
   if (input.shared_indices)
     require_indices("shared_indices", *input.shared_indices, input.first_query_row, queries);
   if (input.forced_indices)
