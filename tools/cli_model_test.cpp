@@ -1,5 +1,6 @@
 // golden capture --model on a small model that the test makes.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,6 +129,26 @@ TEST_F(Model, TokensMayComeThroughAPipe) {
   EXPECT_EQ(read_file(folder_ / "b.h5"), read_file(folder_ / "a.h5"));
 }
 
+// Opened before the tokens are read, which come when it has been cut short.
+TEST_F(Model, NamesAFileThatIsCutShortWhileItIsRead) {
+  write_synthetic(small_model(), SyntheticFormat::gguf, folder_ / "gguf");
+  const std::filesystem::path part = folder_ / "gguf/model-00002-of-00004.gguf";
+  const auto size = std::filesystem::file_size(part);
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] {
+    std::ofstream tokens(pipe);
+    std::filesystem::resize_file(part, 9000);
+    tokens << "3 14 15";
+  });
+  const Outcome outcome = mlacheck(capture_arguments("golden.h5", "gguf", "pipe"));
+  writer.join();
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(fmt::format("mlacheck: {}: was cut short while it was read: "
+                                                 "expected {} bytes, got 9000\n",
+                                                 part.string(), size)));
+}
+
 TEST_F(Model, RefusesWhatItCannotRun) {
   write_safetensors_model();
   Arguments arguments = capture_arguments();
@@ -207,6 +228,7 @@ TEST_F(Model, OfMakeIsWrittenAsFilesThatAreCaptured) {
   }
   expect_refused({"golden", "synthesize", "dsv32:tiny", "--format", "gguf", "--out", folder_ / "d"},
                  "dsv32:tiny");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "d"));
 }
 
 }  // namespace

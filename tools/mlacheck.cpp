@@ -14,6 +14,7 @@
 #include "cuda/plugin/worker_process.h"
 #include "reference/verdict/verdict.h"
 #include "tools/commands.h"
+#include "tools/mapped_file_fault.h"
 
 namespace {
 
@@ -29,6 +30,7 @@ int finish(int code, bool closed) {
 int main(int argc, char** argv) {
   const bool closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
   mlacheck::open_standard_streams();
+  mlacheck::report_mapped_file_faults();
   CLI::App app("Correctness gate for sparse MLA attention with the DSA lightning indexer.",
                "mlacheck");
   app.set_version_flag("--version", std::string("mlacheck ") + MLACHECK_VERSION);
