@@ -71,10 +71,16 @@ int hangs(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t
   hang();
 }
 
-// Leaves a process behind; both write down who they are. `away`: in a session of its own.
+// Leaves a process behind; both write down who they are. `away`: in a session of its own, as another
+// program without an environment.
 void leave_child(const mlacheck_tensors* t, bool away = false) {
   const pid_t child = fork();
-  if (child == 0 && away) setsid();
+  if (child == 0 && away) {
+    setsid();
+    std::array<char*, 1> nothing = {};
+    execle("/bin/sleep", "sleep", "1000", nullptr, nothing.data());
+    std::_Exit(126);
+  }
   if (child == 0) hang();
   t->slots[1] = child;
   t->slots[0] = getpid();
@@ -186,7 +192,7 @@ int crashes_when_spoilt(const mlacheck_problem* p, const mlacheck_tensors* t, vo
 // The child keeps what its parent had open.
 int forks_and_crashes(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t,
                       void*, char*, std::size_t) {
-  leave_child(t);
+  leave_child(t, true);
   return std::raise(SIGABRT);
 }
 

@@ -15,10 +15,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "cuda/plugin/call_stop.h"
 #include "cuda/plugin/lasting_thread.h"
+#include "cuda/plugin/orphans.h"
 #include "cuda/plugin/worker_socket.h"
 
 namespace mlacheck {
@@ -40,6 +42,7 @@ constexpr std::chrono::seconds kLastWords{1};
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   if (nothing > STDERR_FILENO) close(nothing);
+  keep_descendants();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);   // it ended before it could be waited for
   fcntl(socket, F_SETFD, 0);           // survives the exec of this child alone
@@ -52,8 +55,8 @@ constexpr std::chrono::seconds kLastWords{1};
 
 // This process's. Threads of OpenMP that wait are not to hold the cores meanwhile: this process needs
 // them between the calls.
-std::vector<const char*> environment_of_worker(const WorkerMark& mark) {
-  std::vector<const char*> variables = {mark.variable().c_str()};
+std::vector<const char*> environment_of_worker() {
+  std::vector<const char*> variables;
   if (getenv("OMP_WAIT_POLICY") == nullptr) variables.push_back("OMP_WAIT_POLICY=passive");
   for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
   variables.push_back(nullptr);
@@ -101,12 +104,12 @@ WorkerProcess::WorkerProcess(std::span<const std::string> command) {
   std::vector<const char*> argv;
   for (const std::string& argument : command) argv.push_back(argument.c_str());
   argv.insert(argv.end(), {number.c_str(), nullptr});
-  const std::vector<const char*> environment = environment_of_worker(mark_);
+  const std::vector<const char*> environment = environment_of_worker();
   const pid_t parent = getpid();
   int error = 0;
   // A child is killed when the thread that forked it ends, not only with its process.
   on_lasting_thread([&] {
-    child_ = fork();
+    child_ = fork_worker();
     if (child_ == 0) become(argv.data(), environment.data(), sockets[1], parent, report[1]);
     error = errno;
   });
@@ -201,8 +204,7 @@ WorkerProcess::Reply WorkerProcess::end() {
   kill(child_, SIGKILL);  // where it could make no group
   group_.reset();
   const int status = wait_for(child_);
-  child_ = 0;
-  mark_.kill_all();
+  kill_orphans(std::exchange(child_, 0));
   return {Reply::Kind::ended, words(status), WIFSIGNALED(status)};
 }
 

@@ -9,13 +9,12 @@
 #include <string_view>
 
 #include "cuda/plugin/process_groups.h"
-#include "cuda/plugin/worker_mark.h"
 
 namespace mlacheck {
 
 // A process that answers packets (worker_socket.h). What it prints goes to stderr. It leads a
-// process group that is killed with it, as is what a kernel started outside of the group; and it does not
-// outlive this process, however that ends.
+// process group that is killed with it, as is what a kernel started outside of the group (orphans.h);
+// and it does not outlive this process, however that ends.
 class WorkerProcess {
  public:
   using Clock = std::chrono::steady_clock;
@@ -55,7 +54,6 @@ class WorkerProcess {
 
   int socket_ = -1;
   pid_t child_ = 0;  // 0: ended and waited for
-  WorkerMark mark_;
   std::optional<RunningGroup> group_;
 };
 

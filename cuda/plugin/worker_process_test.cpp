@@ -64,17 +64,15 @@ TEST(WorkerProcess, LeavesNothingBehind) {
     EXPECT_TRUE(have_ended({process(done, 0), process(done, 1)})) << kernel;
   }
 
+  const KernelCall crashed = make_call();
+  EXPECT_EQ(run(crashed, "forks_and_crashes", 10).kind, CallOutcome::Kind::crashed);
+  EXPECT_GT(process(crashed, 1), 0);
+  EXPECT_TRUE(have_ended({process(crashed, 0), process(crashed, 1)}));
+
   const KernelCall hung = make_call();
   EXPECT_EQ(run(hung, "forks_and_hangs", 1).kind, CallOutcome::Kind::timed_out);
   EXPECT_GT(process(hung, 1), 0);
   EXPECT_TRUE(have_ended({process(hung, 0), process(hung, 1)}));
-}
-
-// Processes elsewhere have the same numbers.
-TEST(WorkerMark, IsNoNumberOfAProcess) {
-  const WorkerMark mark, other;
-  EXPECT_THAT(mark.variable(), ::testing::MatchesRegex("MLACHECK_WORKER=[0-9a-f]{32}"));
-  EXPECT_NE(mark.variable(), other.variable());
 }
 
 // Another process that waits for a kernel that hangs (the program's `hold`, below).
