@@ -4,10 +4,11 @@
 
 namespace mlacheck::device {
 
-// Where this thread stands. warp_index() is the same register in all lanes of a warp.
+// Where this thread stands. lane_index() and warp_index() are collectives (device/warp.h); warp_index()
+// is the same register in all lanes.
 MLACHECK_DEVICE_FN unsigned thread_index();
-MLACHECK_DEVICE_FN unsigned lane_index();
-MLACHECK_DEVICE_FN unsigned warp_index();
+MLACHECK_DEVICE_FN unsigned lane_index(MLACHECK_SITE_ONLY);
+MLACHECK_DEVICE_FN unsigned warp_index(MLACHECK_SITE_ONLY);
 MLACHECK_DEVICE_FN unsigned block_index();    // of the grid's first axis
 MLACHECK_DEVICE_FN unsigned block_index_y();  // of its second
 MLACHECK_DEVICE_FN unsigned grid_blocks();    // blocks along the first axis

@@ -43,6 +43,8 @@ struct alignas(64) Lane {
   std::uint32_t a_alive = 0;   // its fragments and accumulators
   std::uint32_t b_alive = 0;
   std::uint32_t c_alive = 0;
+  std::uint32_t passed = 0;  // of all collectives that it passed without waiting for others
+  Site passed_last;
   Waiting waiting;
   Fiber fiber;
 
@@ -67,6 +69,7 @@ struct alignas(64) Warp {
   // The collective that lanes are at.
   Collective collective = Collective::none;
   std::uint32_t arrived = 0;
+  std::uint32_t passed = 0;  // as the first of them has
   Site collective_site;
   std::uint32_t value[kWarpLanes] = {};
   std::uint32_t from[kWarpLanes] = {};

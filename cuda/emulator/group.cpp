@@ -241,6 +241,14 @@ void report_divergence(Lane& lane, const Site& site) {
   abandon(lane);
 }
 
+void report_passing(Lane& lane, const Site& site) {
+  report(lane, ReportKind::divergence, site,
+         fmt::format("lanes {:#010x} of the warp, which wait here, have not called lane_index or "
+                     "warp_index where this one has, or have where it has not; its last call: {}",
+                     lane.warp->arrived, site_name(lane.passed_last)));
+  abandon(lane);
+}
+
 void Group::report_deadlock(Block& block) {
   std::string text;
   Lane* first = nullptr;

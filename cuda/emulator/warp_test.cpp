@@ -111,6 +111,30 @@ TEST(Warp, LanesThatDoNotCome) {
       shape_of(128));
 }
 
+// On a GPU these are collectives; the emulator need not wait for them.
+TEST(Warp, LanesThatAskAloneWhoTheyAre) {
+  const Report report = expect_report(
+      ReportKind::divergence,
+      [](Arguments a) {
+        if (thread_index() % 32 < 5) store(a.out + lane_index(), 1.0f);
+        sync_warp();
+      },
+      shape_of(32));
+  EXPECT_THAT(report.message, HasSubstr("lane_index or warp_index"));
+  expect_report(
+      ReportKind::divergence,
+      [](Arguments a) {
+        store(a.out + thread_index(), thread_index() < 5 ? static_cast<float>(warp_index()) : 0.0f);
+        ballot(true);
+      },
+      shape_of(64));
+  expect_clean(
+      [](Arguments) {
+        for (unsigned i = 0; i < warp_index(); ++i) ballot(lane_index() < i);
+      },
+      shape_of(96));
+}
+
 // Sixteen warps have 128 registers a lane each at the start.
 template <unsigned Taken, unsigned Given>
 void redistribute(Arguments) {

@@ -6,8 +6,14 @@
 namespace mlacheck::device {
 
 inline unsigned thread_index() { return emulator::current_lane->thread(); }
-inline unsigned lane_index() { return emulator::current_lane->index; }
-inline unsigned warp_index() { return emulator::current_lane->warp->index; }
+inline unsigned lane_index(emulator::Site site) {
+  emulator::pass(site);
+  return emulator::current_lane->index;
+}
+inline unsigned warp_index(emulator::Site site) {
+  emulator::pass(site);
+  return emulator::current_lane->warp->index;
+}
 inline unsigned block_index() { return emulator::current_lane->warp->block->index; }
 inline unsigned block_index_y() { return emulator::current_lane->warp->block->index_y; }
 inline unsigned grid_blocks() { return emulator::current_lane->warp->block->launch->blocks; }
