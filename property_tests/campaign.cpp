@@ -12,6 +12,7 @@
 #include "fixtures/counter_random.h"
 #include "property_tests/campaign_time.h"
 #include "property_tests/case_results.h"
+#include "property_tests/stages/patience.h"
 #include "tools/kernel_checks.h"
 #include "tools/stopwatch.h"
 
@@ -230,24 +231,22 @@ class Campaign {
     watcher_.found(result);
     Failure failure{.original = result, .recipe = recipe, .result = result};
     const Trial trial = again(kernel, result, of_laws);
-    std::vector<std::pair<Recipe, std::vector<CheckResult>>> failing;
+    std::vector<CheckResult> smallest;  // of the last that failed
     failure.shrunk = shrink(
         recipe,
         [&](const Recipe& smaller) {
           if (watcher_.stops()) return false;
           std::vector<CheckResult> results = put(kernel, smaller, trial).results;
           if (watcher_.stops() || find_again(results, result) == nullptr) return false;
-          failing.emplace_back(smaller, std::move(results));
+          smallest = std::move(results);
           return true;
         },
         time_.for_shrinking(seconds));
     failure.shrunk.minimal &= !watcher_.stops() && !is_retired(kernel);
-    const auto smallest = std::ranges::find(failing, failure.shrunk.recipe,
-                                            [](const auto& entry) { return entry.first; });
-    if (smallest != failing.end()) {
-      failure.result = *find_again(smallest->second, result);
-      if (of_laws && !is_over()) smallest->second = all_laws(kernel, failure.shrunk.recipe);
-      for (const CheckResult& other : smallest->second)
+    if (!smallest.empty()) {
+      failure.result = *find_again(smallest, result);
+      if (of_laws && !is_over()) smallest = all_laws(kernel, failure.shrunk.recipe);
+      for (const CheckResult& other : smallest)
         if (is_wrong(other.status) && other.name != result.name) failure.also.push_back(other.name);
     }
     if (!of_laws) explain(kernel, recipe, failure);
@@ -257,11 +256,11 @@ class Campaign {
 
   void explain(std::size_t kernel, const Recipe& recipe, Failure& failure) {
     const Contestant& contestant = contestants_[kernel];
-    if (contestant.explain == nullptr || is_retired(kernel) || time_.for_shrinking(0).seconds == 0)
-      return;
+    const double seconds = std::min(time_.for_shrinking(0).seconds, kSecondsToExplain);
+    if (contestant.explain == nullptr || is_retired(kernel) || seconds == 0) return;
     const std::int64_t hangs = hangs_of(kernel);
     const Stopwatch watch;
-    failure.explanation = contestant.explain(std::array{recipe, failure.shrunk.recipe});
+    failure.explanation = contestant.explain(std::array{recipe, failure.shrunk.recipe}, seconds);
     note_if_given_up(kernel, failure.shrunk.recipe, watch);
     if (hangs_of(kernel) == hangs || watcher_.stops()) return;
     keep_hang(

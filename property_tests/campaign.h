@@ -30,7 +30,7 @@ struct Contestant {
   // not narrowed.
   std::function<CheckResult(const Recipe&)> supports = nullptr;
   // What is likely to be wrong, of recipes that fail alike: words for the report. May be null.
-  std::function<std::string(std::span<const Recipe>)> explain = nullptr;
+  std::function<std::string(std::span<const Recipe>, double seconds)> explain = nullptr;
   // How often its library has hung; after kMostHangs times it is not called again. Null: never.
   std::function<std::int64_t()> hangs = nullptr;
   // The command that repeats a case. Null: its recipe says enough.

@@ -36,7 +36,7 @@ struct HangingLibrary {
     kernel.laws = [=, this](const Recipe& recipe, std::string_view) {
       return std::vector{call(recipe, "law", is_hang)};
     };
-    kernel.explain = [this](std::span<const Recipe>) {
+    kernel.explain = [this](std::span<const Recipe>, double) {
       ++calls;
       return std::string("as if");
     };

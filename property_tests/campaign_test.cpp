@@ -114,7 +114,7 @@ TEST(Campaign, ChecksThatFailTogetherAreOneFailure) {
       },
       nullptr,
       nullptr,
-      [](std::span<const Recipe>) { return std::string("as if members were lost"); },
+      [](std::span<const Recipe>, double) { return std::string("as if members were lost"); },
       nullptr};
   Watcher watcher;
   const auto records = run_campaign({&kernel, 1}, plan_of(100), watcher);

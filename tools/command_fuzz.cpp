@@ -88,8 +88,8 @@ std::vector<Contestant> contestants_of(const std::vector<KernelLibrary>& librari
       contestant.laws = [&library, kernel](const Recipe& recipe, std::string_view only) {
         return check_laws(recipe, library, *kernel, only);
       };
-      contestant.explain = [&library, kernel](std::span<const Recipe> recipes) {
-        return explain_failure(recipes, library, *kernel);
+      contestant.explain = [&library, kernel](std::span<const Recipe> recipes, double seconds) {
+        return explain_failure(recipes, library, *kernel, seconds);
       };
       contestant.supports = [&library, kernel](const Recipe& recipe) {
         return check_support(recipe, library, *kernel);

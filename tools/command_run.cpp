@@ -38,7 +38,7 @@ void explain_failures(const Recipe& recipe, const KernelLibrary& library,
       return result.status == Status::fail && result.name.starts_with(name + " ");
     });
     if (failed == results.end() || Interruption::requested()) continue;
-    const std::string text = explain_failure({&recipe, 1}, library, *kernel);
+    const std::string text = explain_failure({&recipe, 1}, library, *kernel, kSecondsToExplain);
     if (!text.empty()) failed->detail += '\n' + text;
   }
 }

@@ -57,8 +57,10 @@ TEST_P(IndexStage, IsNamed) {
   const IndexScoresCase c(std::get<IndexScoresRecipe>(parse_recipe(
       "mlacheck1 op=index_scores t=3 h=4 n=70 page=16 table=shuffled range=random keys=e4m3")));
   const NumericsContract contract;
-  EXPECT_TRUE(suspects(c, contract, scores_with(c, "none")).empty());
-  const std::vector<Suspect> found = suspects(c, contract, scores_with(c, GetParam().name));
+  Patience patience;
+  EXPECT_TRUE(suspects(c, contract, scores_with(c, "none"), patience).empty());
+  const std::vector<Suspect> found =
+      suspects(c, contract, scores_with(c, GetParam().name), patience);
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found[0].as_if, GetParam().as_if);
   EXPECT_EQ(found[0].stage, GetParam().stage);
@@ -109,9 +111,10 @@ TEST_P(TopKStage, IsNamed) {
   const TopKCase c(std::get<TopKRecipe>(parse_recipe(
       "mlacheck1 op=top_k t=8 n=600 k=200 range=random fill=narrow poison=on seed=3")));
   const NumericsContract contract;
-  EXPECT_TRUE(suspects(c, contract, false, selected_with(c, "none")).empty());
+  Patience patience;
+  EXPECT_TRUE(suspects(c, contract, false, selected_with(c, "none"), patience).empty());
   const std::vector<Suspect> found =
-      suspects(c, contract, false, selected_with(c, GetParam().name));
+      suspects(c, contract, false, selected_with(c, GetParam().name), patience);
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found[0].as_if, GetParam().as_if);
   EXPECT_EQ(found[0].stage, GetParam().stage);

@@ -1,6 +1,9 @@
 #include "property_tests/stages/stage.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <ranges>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -20,8 +23,9 @@ namespace {
 
 using namespace stages;
 
-// Multiplications of an oracle: dozens of them are a second's work.
-constexpr double kMostWork = 1 << 24;
+// Multiplications that an oracle does on one core, at least; to judge a case once must not take longer
+// than there is time.
+constexpr double kProductsASecond = 1 << 27;
 
 std::vector<Finding> judge_attempt(const AttentionAttempt& a) {
   return check_sparse_attention(a.problem(), a.contract,
@@ -55,22 +59,24 @@ struct Ranked {
   Suspect suspect;
 };
 
-// Tries each variant on an attempt of its own.
-template <class Variants, class Attempt>
-void try_all(const Variants& variants, const Attempt& made, std::vector<Ranked>& ranked) {
-  for (const auto& variant : variants) {
-    Attempt attempt = made;
-    if (!variant.change(attempt)) continue;
-    try {
-      const std::vector<Finding> findings = judge_attempt(attempt);
-      if (passes(findings))
-        ranked.push_back(
-            {variant.loosens,
-             {std::string(variant.stage), std::string(variant.as_if), budget_of(findings)}});
-    } catch (
-        const std::invalid_argument&) {  // a problem that the operator refuses explains nothing
-    }
-  }
+// Tries each variant on an attempt of its own, that `make` makes.
+template <class Variants, class Make>
+void try_all(const Variants& variants, const Make& make, Patience& patience,
+             std::vector<Ranked>& ranked) {
+  for (const auto& variant : variants)
+    patience.spend([&] {
+      auto attempt = make();
+      if (!variant.change(attempt)) return;
+      try {
+        const std::vector<Finding> findings = judge_attempt(attempt);
+        if (passes(findings))
+          ranked.push_back(
+              {variant.loosens,
+               {std::string(variant.stage), std::string(variant.as_if), budget_of(findings)}});
+      } catch (
+          const std::invalid_argument&) {  // a problem that the operator refuses explains nothing
+      }
+    });
 }
 
 std::vector<Suspect> by_closeness(std::vector<Ranked> ranked) {
@@ -102,30 +108,31 @@ class Inquiry {
   Inquiry(const KernelLibrary& library, const mlacheck_kernel& kernel)
       : kernel_(kernel), contract_(contract_of(kernel)), library_(library) {}
 
-  std::vector<Suspect> of(const SparseAttentionRecipe& recipe) const {
+  std::vector<Suspect> of(const SparseAttentionRecipe& recipe, Patience& patience) const {
     const SparseAttentionCase c(as_read_by(kernel_, recipe));
     const auto call = run(make_call(c));
     if (call == nullptr) return {};
     if (auto found = unwritten(*call); !found.empty()) return found;
-    return suspects(c, contract_, attention_result(*call));
+    return suspects(c, contract_, attention_result(*call), patience);
   }
-  std::vector<Suspect> of(const IndexScoresRecipe& recipe) const {
+  std::vector<Suspect> of(const IndexScoresRecipe& recipe, Patience& patience) const {
     if (kernel_.op != MLACHECK_INDEX_SCORES) return {};
     const IndexScoresCase c(recipe);
     const auto call = run(make_call(c.problem));
     if (call == nullptr) return {};
     if (auto found = unwritten(*call, c.problem, contract_.masks_scores); !found.empty())
       return found;
-    return suspects(c, contract_, scores_result(*call));
+    return suspects(c, contract_, scores_result(*call), patience);
   }
-  std::vector<Suspect> of(const TopKRecipe& recipe) const {
+  std::vector<Suspect> of(const TopKRecipe& recipe, Patience& patience) const {
     const TopKCase c(recipe);
     const auto call = run(make_call(problem_of(c)));
     if (call == nullptr) return {};
     if (auto found = unwritten(*call); !found.empty()) return found;
-    return suspects(c, contract_, kernel_.conventions.row_relative != 0, selected_result(*call));
+    return suspects(c, contract_, kernel_.conventions.row_relative != 0, selected_result(*call),
+                    patience);
   }
-  std::vector<Suspect> of(const LayerRecipe&) const { return {}; }
+  std::vector<Suspect> of(const LayerRecipe&, Patience&) const { return {}; }
 
  private:
   // In a process that no other call has damaged.
@@ -140,13 +147,13 @@ class Inquiry {
   const KernelLibrary& library_;
 };
 
-bool is_small(const Recipe& recipe) {
+double work_of_any(const Recipe& recipe) {
   return std::visit(
       []<class R>(const R& r) {
         if constexpr (std::is_same_v<R, LayerRecipe>)
-          return false;
+          return std::numeric_limits<double>::infinity();
         else
-          return work_of(r) <= kMostWork;
+          return work_of(r);
       },
       recipe);
 }
@@ -154,55 +161,66 @@ bool is_small(const Recipe& recipe) {
 }  // namespace
 
 std::vector<Suspect> suspects(const SparseAttentionCase& c, const NumericsContract& contract,
-                              const SparseAttentionResult& result) {
+                              const SparseAttentionResult& result, Patience& patience) {
   const AttentionAttempt made(c, contract, result);
   if (!is_wrong(judge_attempt(made))) return {};
   std::vector<Ranked> ranked;
-  try_all(attention_key_variants(), made, ranked);
-  try_all(attention_result_variants(), made, ranked);
+  const auto make = [&] { return made; };
+  try_all(attention_key_variants(), make, patience, ranked);
+  try_all(attention_result_variants(), make, patience, ranked);
   return by_closeness(std::move(ranked));
 }
 
 std::vector<Suspect> suspects(const IndexScoresCase& c, const NumericsContract& contract,
-                              const std::vector<float>& scores) {
+                              const std::vector<float>& scores, Patience& patience) {
   IndexAttempt made(c, contract, scores);
   if (!is_wrong(judge_attempt(made))) return {};
   std::vector<Ranked> ranked;
-  try_all(index_variants(), made, ranked);
+  try_all(
+      index_variants(), [&] { return made; }, patience, ranked);
   return by_closeness(std::move(ranked));
 }
 
 std::vector<Suspect> suspects(const TopKCase& c, const NumericsContract& contract,
-                              bool row_relative, const std::vector<std::int32_t>& selected) {
+                              bool row_relative, const std::vector<std::int32_t>& selected,
+                              Patience& patience) {
   if (!is_wrong(judge(c, contract, row_relative, selected))) return {};
   std::vector<Ranked> ranked;
-  for (const TopKVariant& variant : top_k_variants()) {
-    TopKAttempt attempt(c, contract, row_relative, selected);
-    if (!variant.change(attempt)) continue;
-    const std::vector<Finding> findings = judge_attempt(attempt);
-    if (passes(findings))
-      ranked.push_back(
-          {variant.loosens,
-           {std::string(variant.stage), std::string(variant.as_if), budget_of(findings)}});
-  }
+  try_all(
+      top_k_variants(), [&] { return TopKAttempt(c, contract, row_relative, selected); }, patience,
+      ranked);
   return by_closeness(std::move(ranked));
 }
 
 std::string explain_failure(std::span<const Recipe> recipes, const KernelLibrary& library,
-                            const mlacheck_kernel& kernel) {
+                            const mlacheck_kernel& kernel, double seconds) {
   const Inquiry inquiry(library, kernel);
+  const Patience together(seconds);
   std::vector<Suspect> all;
+  std::string given_up;
   bool any = false;
-  for (const Recipe& recipe : recipes) {
-    if (!is_small(recipe)) continue;
+  // The smallest first.
+  for (const Recipe& recipe : recipes | std::views::reverse) {
+    const double work = work_of_any(recipe);
+    if (work > kProductsASecond * together.left()) {
+      if (!any && std::isfinite(work))
+        given_up = fmt::format("the case is too large to try variants of it in {:.0f} s", seconds);
+      continue;
+    }
+    Patience patience(together.left());
     const std::vector<Suspect> found =
-        std::visit([&](const auto& r) { return inquiry.of(r); }, recipe);
-    if (!any)
+        std::visit([&](const auto& r) { return inquiry.of(r, patience); }, recipe);
+    const bool whole = patience.tried() == patience.variants();
+    if (!any) {
       all = found;
-    else
+      given_up = whole ? ""
+                       : fmt::format("{} of {} variants were tried in {:.0f} s", patience.tried(),
+                                     patience.variants(), seconds);
+    } else if (whole) {
       std::erase_if(all, [&](const Suspect& suspect) {
         return std::ranges::find(found, suspect.as_if, &Suspect::as_if) == found.end();
       });
+    }
     any = true;
   }
   constexpr std::size_t kMost = 3;
@@ -210,6 +228,9 @@ std::string explain_failure(std::span<const Recipe> recipes, const KernelLibrary
   for (std::size_t i = 0; i < std::min(all.size(), kMost); ++i)
     text +=
         fmt::format("{}as if: {}; stage: {}", i == 0 ? "" : "\nor ", all[i].as_if, all[i].stage);
+  if (!given_up.empty())
+    text +=
+        fmt::format("{}looking for the stage was given up: {}", text.empty() ? "" : "\n", given_up);
   return text;
 }
 

@@ -161,12 +161,25 @@ TEST_P(AttentionStage, IsNamed) {
   const SparseAttentionCase c = case_of(fault.keys);
   // Loops in double keep a contract of one rounding.
   const NumericsContract contract;
-  EXPECT_TRUE(suspects(c, contract, Attention(c, "none").run()).empty());
-  const std::vector<Suspect> found = suspects(c, contract, Attention(c, fault.name).run());
+  Patience patience;
+  EXPECT_TRUE(suspects(c, contract, Attention(c, "none").run(), patience).empty());
+  const std::vector<Suspect> found =
+      suspects(c, contract, Attention(c, fault.name).run(), patience);
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found[0].as_if, fault.as_if);
   EXPECT_EQ(found[0].stage, fault.stage);
   EXPECT_LE(found[0].budget_used, 1);
+}
+
+// What there is no time for is counted.
+TEST(Stage, IsGivenUpWhenTheTimeIsOver) {
+  const SparseAttentionCase c = case_of("");
+  Patience none(0), enough(600);
+  EXPECT_TRUE(suspects(c, {}, Attention(c, "base_2").run(), none).empty());
+  EXPECT_FALSE(suspects(c, {}, Attention(c, "base_2").run(), enough).empty());
+  EXPECT_EQ(none.tried(), 0);
+  EXPECT_GT(none.variants(), 20);
+  EXPECT_EQ(enough.tried(), none.variants());
 }
 
 constexpr AttentionFault kAttentionFaults[] = {
