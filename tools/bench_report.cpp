@@ -114,16 +114,22 @@ int BenchReport::finish() const {
                     {"detail", end.detail},
                     {"repro", end.repro}});
   }
-  if (json_)
-    write_file(*json_, nlohmann::json{{"title", "bench"},
-                                      {"version", MLACHECK_VERSION},
-                                      {"gpu", gpu_.name},
-                                      {"driver", gpu_.driver},
-                                      {"recipes", recipes},
-                                      {"ends", ends}}
-                               .dump(2) +
-                           "\n");
-  return exit_code(statuses);
+  const int code = exit_code(statuses);
+  try {
+    if (json_)
+      write_file(*json_, nlohmann::json{{"title", "bench"},
+                                        {"version", MLACHECK_VERSION},
+                                        {"gpu", gpu_.name},
+                                        {"driver", gpu_.driver},
+                                        {"recipes", recipes},
+                                        {"ends", ends}}
+                                 .dump(2) +
+                             "\n");
+  } catch (const std::runtime_error& failure) {  // a failure stays one, as in Report
+    fmt::print(stderr, "mlacheck: {}\n", failure.what());
+    if (code != kExitFailure) return kExitHarness;
+  }
+  return code;
 }
 
 }  // namespace mlacheck

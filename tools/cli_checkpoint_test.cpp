@@ -91,12 +91,14 @@ class Checkpoint : public ::testing::Test {
   }
 
   Outcome capture(const std::string& layers, const Arguments& more = {}) {
+    std::filesystem::remove(golden());
     Arguments arguments = {"golden", "capture",  "--checkpoint", model(), "--layers",
                            layers,   "--inputs", "hash:6:5",     "--out", golden()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return mlacheck(arguments);
   }
   Outcome capture_inputs(const std::string& inputs) {
+    std::filesystem::remove(golden());
     return mlacheck({"golden", "capture", "--checkpoint", model(), "--layers", "0", "--inputs",
                      inputs, "--out", golden()});
   }

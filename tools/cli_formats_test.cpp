@@ -45,6 +45,7 @@ class Formats : public ::testing::Test {
   static std::string part_name(int part) { return fmt::format("m-{:05}-of-00002.gguf", part + 1); }
 
   Outcome capture(const std::string& model) {
+    std::filesystem::remove(golden());
     return mlacheck({"golden", "capture", "--checkpoint", model, "--layers", "0,2", "--inputs",
                      "hash:6:5", "--out", golden()});
   }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #include "fixtures/model/model_testing.h"
@@ -149,6 +150,38 @@ TEST_F(Model, NamesAFileThatIsCutShortWhileItIsRead) {
                                                  part.string(), size)));
 }
 
+TEST_F(Model, TokensMayBeAListOnTheCommandLine) {
+  write_safetensors_model();
+  Arguments listed = capture_arguments("b.h5");
+  listed[5] = "3,14,15,9,26,5,3,49,0,8";
+  ASSERT_EQ(mlacheck(listed).code, 0);
+  ASSERT_EQ(mlacheck(capture_arguments("a.h5")).code, 0);
+  const Outcome diff = mlacheck({"golden", "diff", folder_ / "a.h5", folder_ / "b.h5"});
+  EXPECT_THAT(diff.out, AllOf(HasSubstr("10 tokens: tokens, sha256 "),
+                              HasSubstr("10 tokens: given, sha256 "), Not(HasSubstr("/q"))));
+  for (const char* wrong : {"3,,4", "3;4", "none.txt"}) {
+    listed[5] = wrong;
+    listed.back() = folder_ / "golden.h5";
+    expect_refused(listed, std::string(wrong) == "3,,4" ? "--tokens 3,,4: is not a valid JSON list"
+                                                        : "expected ids as in 1,2,3, or a file");
+  }
+}
+
+// Before any layer is run.
+TEST_F(Model, TakesNoPlaceOfAnotherGolden) {
+  write_safetensors_model();
+  ASSERT_EQ(mlacheck(capture_arguments()).code, 0);
+  const std::string before = read_file(folder_ / "golden.h5");
+  Arguments other = capture_arguments();
+  other[7] = "1";
+  const Outcome outcome = mlacheck(other);
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("golden.h5: holds another golden"), Not(HasSubstr("MB/s"))));
+  EXPECT_EQ(read_file(folder_ / "golden.h5"), before);
+  EXPECT_EQ(mlacheck(capture_arguments()).code, 0);  // the same one, anew
+}
+
 TEST_F(Model, RefusesWhatItCannotRun) {
   write_safetensors_model();
   Arguments arguments = capture_arguments();
@@ -211,6 +244,7 @@ TEST_F(Model, OfMakeIsWrittenAsFilesThatAreCaptured) {
     ASSERT_EQ(
         mlacheck({"golden", "synthesize", "glm52:tiny", "--format", format, "--out", folder}).code,
         0);
+    std::filesystem::remove(folder_ / "golden.h5");
     const Outcome outcome =
         mlacheck({"golden", "capture", "--model", folder, "--tokens", folder_ / "tokens",
                   "--layers", "2", "--out", folder_ / "golden.h5"});

@@ -158,6 +158,26 @@ TEST(Kernels, SaysWhatTheReferenceDeclaresAndSupports) {
     EXPECT_THAT(outcome.out, HasSubstr(said));
 }
 
+// Limits that nothing derives are told where they are used, with their reasons.
+TEST(Help, TellsTheFlatLimits) {
+  for (const Arguments& command : {Arguments{"oracle"}, Arguments{"golden", "import"}}) {
+    Arguments help = command;
+    help.emplace_back("--help");
+    EXPECT_THAT(mlacheck(help).out, AllOf(HasSubstr("flat limits"),
+                                          ::testing::ContainsRegex("\n  output +2e-05 +0.015 ")));
+  }
+  EXPECT_THAT(mlacheck({"golden", "synthesize", "--help"}).out,
+              HasSubstr("{bf16,fp8,gguf,gguf-bf16}"));
+}
+
+TEST(Oracle, TakesAFolder) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(mlacheck({"oracle", folder.path()}).err, HasSubstr("holds no .h5 file"));
+  const std::string golden = folder / "a.h5";
+  ASSERT_EQ(mlacheck({"golden", "capture", "--recipe", kSmall, "--out", golden}).code, 0);
+  EXPECT_THAT(mlacheck({"oracle", folder.path()}).err, HasSubstr(golden + ": /@schema: a golden"));
+}
+
 TEST(Oracle, OfAGoldenFileSaysWhatReadsIt) {
   const TemporaryFolder folder;
   const std::string golden = folder / "a.h5";
@@ -215,7 +235,15 @@ TEST(ReportFiles, TakeNoInputsPlace) {
   }
   EXPECT_THAT(read_file(batch), HasSubstr("op=top_k"));
   const std::string one = (folder / "report").string();
-  EXPECT_EQ(mlacheck({"run", kSmall, "--json", one, "--junit", one}).code, 2);
+  std::filesystem::create_directory(folder / "a");
+  std::filesystem::create_symlink(folder.path(), folder / "link");
+  for (const std::filesystem::path& spelled :
+       {folder / "report", folder / "./report", folder / "a/../report", folder / "link/report"}) {
+    const Outcome outcome = mlacheck({"run", kSmall, "--json", one, "--html", spelled});
+    EXPECT_EQ(outcome.code, 2) << spelled;
+    EXPECT_THAT(outcome.err, HasSubstr("two of them to " + spelled.string()));
+  }
+  EXPECT_FALSE(std::filesystem::exists(one));
 }
 
 TEST(ReportFiles, MalformedXmlWouldBeSeen) {

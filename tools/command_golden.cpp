@@ -4,28 +4,23 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <variant>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "fixtures/capture_file.h"
 #include "fixtures/golden_diff.h"
 #include "fixtures/golden_file.h"
 #include "fixtures/golden_manifest.h"
 #include "tools/commands.h"
 #include "tools/golden_checks.h"
+#include "tools/golden_replacement.h"
+#include "tools/report_files.h"
 #include "tools/report_options.h"
 
 namespace mlacheck {
 
 namespace {
-
-std::string to_text(const Attribute& attribute) {
-  struct Text {
-    std::string operator()(std::int64_t x) const { return fmt::format("{}", x); }
-    std::string operator()(double x) const { return fmt::format("{}", x); }
-    std::string operator()(const std::string& x) const { return x; }
-  };
-  return std::visit(Text{}, attribute);
-}
 
 // ---- check ----
 
@@ -63,26 +58,62 @@ void add_check(CLI::App& golden, Action& action) {
 
 // ---- show ----
 
-int show(const std::filesystem::path& path) {
-  const Golden golden = read_golden(path);
+void show(const AttributeMap& attributes) {
+  for (const auto& [name, value] : attributes)
+    fmt::print("  {} = {}\n", name, printable(text_of(value)));
+}
+
+// The first of them: all that a line has room for.
+std::string sample_of(const Dataset& dataset) {
+  constexpr std::size_t kShown = 4;
+  std::string sample;
+  for (std::size_t i = 0; i < std::min(dataset.size(), kShown); ++i)
+    sample += fmt::format(" {:.6g}", dataset.value(i));
+  return sample + (dataset.size() > kShown ? " ..." : "");
+}
+
+void show(const std::string& name, std::string_view type, const Shape& shape,
+          const std::string& sample) {
+  fmt::print("  {:<44} {:<5} {:<16}{}\n", printable(name), type, to_string(shape), sample);
+}
+
+void show_capture(const CaptureFile& capture) {
+  fmt::print("{}: a capture, which `mlacheck oracle` judges\n", capture.path().string());
+  show(capture.attributes());
+  for (const std::string& name : capture.datasets()) {
+    CaptureBytes array = capture.read_bytes(name);
+    const std::string sample =
+        array.dtype ? sample_of({*array.dtype, array.shape, std::move(array.bytes), {}}) : "";
+    show(name, array.type, array.shape, sample);
+  }
+}
+
+void show_golden(const std::filesystem::path& path, const Golden& golden) {
   fmt::print("{}: schema version {}, content {}\n", path.string(), kGoldenSchemaVersion,
              golden_digest(golden));
-  for (const auto& [name, value] : golden.attributes)
-    fmt::print("  {} = {}\n", name, to_text(value));
-  for (const auto& [name, dataset] : golden.datasets) {
-    std::string sample;
-    for (std::size_t i = 0; i < std::min<std::size_t>(dataset.size(), 4); ++i)
-      sample += fmt::format(" {:.6g}", dataset.value(i));
-    fmt::print("  {:<44} {:<5} {:<16}{}{}\n", name, name_of(dataset.dtype),
-               to_string(dataset.shape), sample, dataset.size() > 4 ? " ..." : "");
+  show(golden.attributes);
+  for (const auto& [name, dataset] : golden.datasets)
+    show(name, name_of(dataset.dtype), dataset.shape, sample_of(dataset));
+}
+
+int show(const std::filesystem::path& path) {
+  try {
+    show_golden(path, read_golden(path));
+  } catch (const Hdf5Error& error) {
+    // Captures are of an older kind of HDF5, or lack the schema; what is damaged stays refused.
+    if (error.object() != "/@schema" && !error.reason().starts_with("superblock version")) throw;
+    const CaptureFile capture(path);
+    if (capture.has_attribute("schema")) throw;
+    show_capture(capture);
   }
   return kExitPass;
 }
 
 void add_show(CLI::App& golden, Action& action) {
   auto path = std::make_shared<std::filesystem::path>();
-  CLI::App* command = golden.add_subcommand("show", "Attributes and datasets of a golden file");
-  command->add_option("file", *path, "A golden file")->required();
+  CLI::App* command =
+      golden.add_subcommand("show", "Attributes and datasets of a golden file or a capture");
+  command->add_option("file", *path, "A golden file, or a capture")->required();
   command->callback([path, &action] { action = [path] { return show(*path); }; });
 }
 
@@ -91,8 +122,8 @@ void add_show(CLI::App& golden, Action& action) {
 int diff(const std::filesystem::path& left, const std::filesystem::path& right) {
   const GoldenDiff difference = compare(read_golden(left), read_golden(right));
   for (const AttributeDifference& a : difference.attributes)
-    fmt::print("{}@{}: {} | {}\n", a.object, a.name, a.left ? to_text(*a.left) : "(missing)",
-               a.right ? to_text(*a.right) : "(missing)");
+    fmt::print("{}@{}: {} | {}\n", a.object, a.name, a.left ? text_of(*a.left) : "(missing)",
+               a.right ? text_of(*a.right) : "(missing)");
   for (const std::string& name : difference.only_left)
     fmt::print("only in {}: {}\n", left.string(), name);
   for (const std::string& name : difference.only_right)

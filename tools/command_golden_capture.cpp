@@ -11,6 +11,7 @@
 #include "fixtures/golden_file.h"
 #include "fixtures/recipe.h"
 #include "tools/commands.h"
+#include "tools/golden_replacement.h"
 #include "tools/golden_sources.h"
 #include "tools/model_capture.h"
 
@@ -39,6 +40,7 @@ int capture(const CaptureOptions& options) {
     golden = capture_from_model(options.model, options.out, saved);
   else
     golden = capture_checkpoint(options.checkpoint);
+  require_same_golden(options.out, golden.attributes);
   write_golden(options.out, golden);
   if (saved) saved->remove();
   fmt::print("{}: {} datasets, content {}\n", options.out.string(), golden.datasets.size(),
@@ -99,8 +101,8 @@ void add_golden_capture(CLI::App& golden, Action& action) {
           ->capture_default_str()};
   const CLI::Option* tokens =
       command->add_option("--tokens", options->model.tokens,
-                          "File of token ids: between white space, or a JSON list; without one a "
-                          "synthetic model gets 16");
+                          "Token ids as in 1,2,3, or a file of them: between white space, or a "
+                          "JSON list; without, a synthetic model gets 16");
   command->add_option("--seed", options->model.seed, "Of the synthetic model")
       ->needs(of_synthetic)
       ->capture_default_str();
@@ -115,7 +117,10 @@ void add_golden_capture(CLI::App& golden, Action& action) {
       ->needs(of_recording)
       ->check(CLI::IsMember({"fp64", "bf16"}))
       ->capture_default_str();
-  command->add_option("--out", options->out, "The golden file to write")->required();
+  command
+      ->add_option("--out", options->out,
+                   "The golden file to write, or to write anew: another one is not replaced")
+      ->required();
   command->callback([=, &action] {
     for (const CLI::Option* option : of_layers)
       if (option->count() != 0 &&

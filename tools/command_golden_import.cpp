@@ -8,6 +8,7 @@
 #include "fixtures/activations/engine_compare.h"
 #include "tools/commands.h"
 #include "tools/golden_import.h"
+#include "tools/golden_replacement.h"
 #include "tools/report_options.h"
 #include "tools/shell_word.h"
 
@@ -40,6 +41,10 @@ int import_and_judge(const ImportOptions& options) {
   Report report("golden import", options.report);
   const Import import = import_layer(options.request);
   const LayerGolden& layer = import.layer;
+  require_same_golden(options.out, {{"kind", std::string("layer")},
+                                    {"source", layer.source},
+                                    {"layer", layer.layer},
+                                    {"numerics", to_string(layer.numerics)}});
   const std::string name =
       fmt::format("{} layer {}", options.request.files.front().filename().string(), layer.layer);
   bool right = true;
@@ -97,7 +102,10 @@ void add_golden_import(CLI::App& golden, Action& action) {
                    "How the engine leaves rotated elements, where the file does not say: "
                    "interleaved (vLLM, SGLang, llama.cpp) or deinterleaved (transformers)")
       ->check(CLI::IsMember({"interleaved", "deinterleaved"}));
-  command->add_option("--out", options->out, "The golden file to write")->required();
+  command
+      ->add_option("--out", options->out,
+                   "The golden file to write, or to write anew: another one is not replaced")
+      ->required();
   add_report_options(*command, options->report);
   command->footer(
       std::string(
@@ -112,8 +120,15 @@ void add_golden_import(CLI::App& golden, Action& action) {
           "output. f32, f16, bf16; NumPy and h5py have no bf16: name its 16-bit patterns "
           "<name>_bf16. Each\n"
           "stage is a check; the golden, which `golden check` judges again, is written if all "
-          "pass.\n\n") +
-      kExitCodeHelp);
+          "pass.\n\n"
+          "What an engine rounds is not declared, so that its stages have flat limits, not derived "
+          "ones, of the\n"
+          "relative Frobenius error. topk_indices: a top-k of the engine's own index_scores, or, "
+          "without them, in\n"
+          "bf16 a hundredth of the members may differ, at near ties, in fp32 none beyond the limit "
+          "of the scores.\n\n"
+          "  stage              fp32     bf16     e4m3     reason\n") +
+      engine_limits() + '\n' + kExitCodeHelp);
   command->callback([options, &action] {
     if (!options->rope_order.empty())
       options->request.engine.rope_order = parse_rope_order(options->rope_order);

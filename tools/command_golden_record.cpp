@@ -13,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/device_record_origin.h"
 #include "tools/device_record_run.h"
+#include "tools/golden_replacement.h"
 #include "tools/reference_library.h"
 
 namespace mlacheck {
@@ -42,6 +43,7 @@ std::vector<RecordRequest> read_requests(const std::filesystem::path& path) {
 int record(const RecordOptions& options) {
   const std::vector<RecordRequest> requests = read_requests(options.recipes);
   require_golden_path(options.out);
+  require_same_golden(options.out, {{"kind", std::string(kDeviceRecordsKind)}});
   const KernelLibrary library = load_library(options.library);
   if (is_on_device(library) && options.emulated)
     throw std::invalid_argument(fmt::format(

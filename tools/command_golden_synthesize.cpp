@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,10 +16,15 @@ void add_golden_synthesize(CLI::App& golden, Action& action) {
   struct Options {
     std::string model;
     std::uint64_t seed = 1;
-    SyntheticFormat format = SyntheticFormat::bf16;
+    std::string format = "bf16";
     std::filesystem::path out;
   };
   auto options = std::make_shared<Options>();
+  static const std::map<std::string, SyntheticFormat> formats = {
+      {"bf16", SyntheticFormat::bf16},
+      {"fp8", SyntheticFormat::fp8},
+      {"gguf", SyntheticFormat::gguf},
+      {"gguf-bf16", SyntheticFormat::gguf_bf16}};
   CLI::App* command = golden.add_subcommand(
       "synthesize", "Write a small whole model as files, for `golden capture --model` and others");
   command
@@ -33,17 +39,14 @@ void add_golden_synthesize(CLI::App& golden, Action& action) {
           "--format", options->format,
           "bf16 or fp8: safetensors; gguf: Q8_0 and F32, experts and dense MLPs in K-quants; "
           "gguf-bf16; GGUF of glm5 and glm52 alone")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, SyntheticFormat>{{"bf16", SyntheticFormat::bf16},
-                                                 {"fp8", SyntheticFormat::fp8},
-                                                 {"gguf", SyntheticFormat::gguf},
-                                                 {"gguf-bf16", SyntheticFormat::gguf_bf16}}))
-      ->default_str("bf16");
+      ->check(CLI::IsMember(formats))
+      ->capture_default_str();
   command->add_option("--out", options->out, "The folder to write into")->required();
   command->callback([options, &action] {
     action = [options] {
       const SyntheticModel model = synthetic_model(options->model, options->seed);
-      const std::filesystem::path path = write_synthetic(model, options->format, options->out);
+      const std::filesystem::path path =
+          write_synthetic(model, formats.at(options->format), options->out);
       fmt::print("{}: {} layers\n", path.string(), model.sizes.num_hidden_layers);
       return kExitPass;
     };

@@ -14,6 +14,7 @@
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "fixtures/model/model_recording.h"
 #include "tools/commands.h"
+#include "tools/golden_checks.h"
 #include "tools/judgements.h"
 #include "tools/kernel_checks.h"
 #include "tools/kernel_options.h"
@@ -84,7 +85,8 @@ int judge_captures(const std::vector<std::string>& files, const KernelOptions& k
                    const ReportOptions& options) {
   const std::vector<KernelLibrary> libraries = kernels.load();
   Report report("oracle", options);
-  for (const std::string& file : files) {
+  for (const std::filesystem::path& path : golden_files(files)) {
+    const std::string file = path.string();
     try {
       judge_capture(file, libraries, report);
     } catch (const std::runtime_error& error) {  // Hdf5Error, CheckpointError: name the file
@@ -118,7 +120,7 @@ void add_oracle(CLI::App& app, Action& action) {
       ->add_option(
           "file", options->files,
           "Captures, as tools/capture_transformers.py records them, or recordings of whole "
-          "models, of tools/capture_transformers_model.py")
+          "models, of tools/capture_transformers_model.py; or folders of either")
       ->required();
   add_kernel_options(*command, options->kernels);
   add_report_options(*command, options->report);
@@ -133,8 +135,16 @@ void add_oracle(CLI::App& app, Action& action) {
           "one, that separates it from selection, which is judged by itself. Kernels (--kernel) "
           "get the layer's own\n"
           "operands, in bf16, and attention once more what the library's index_select has "
-          "selected.\n\n") +
-      kExitCodeHelp);
+          "selected.\n\n"
+          "What the other implementation rounds is not declared, so that its stages have flat "
+          "limits, "
+          "not derived\n"
+          "ones: relative Frobenius errors, but where the reason says otherwise. Kernels are "
+          "judged "
+          "by their\n"
+          "contracts, as everywhere.\n\n"
+          "  stage                 fp64     bf16     reason\n") +
+      capture_limits() + "  of a whole model\n" + model_recording_limits() + '\n' + kExitCodeHelp);
   command->callback([options, &action] {
     action = [options] {
       return judge_captures(options->files, options->kernels, options->report);

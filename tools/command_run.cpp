@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -54,25 +55,35 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
 
   Report report("run", options);
   const Interruption interruption;
-  report.progress(0, loaded.size() + 1, "reference");
-  for (CheckResult& result : check_reference(recipe)) report.add(std::move(result));
+  std::mutex reporting;
   bool any_ran = loaded.empty();
-  const auto add = [&](std::vector<CheckResult> results) {
+  const auto begin = [&](std::size_t i, const std::string& what) {
+    const std::lock_guard lock(reporting);
+    report.progress(i, loaded.size() + 1, what);
+  };
+  const auto add = [&](std::vector<CheckResult> results, bool of_kernels = true) {
+    const std::lock_guard lock(reporting);
     for (CheckResult& result : results) {
-      any_ran |= result.status != Status::skipped && result.status != Status::refused;
+      any_ran |= of_kernels && result.status != Status::skipped && result.status != Status::refused;
       report.add(std::move(result));
     }
   };
-  for (std::size_t i = 0; i < loaded.size(); ++i) {
-    report.progress(i + 1, loaded.size() + 1, loaded[i].path().string());
-    std::vector<CheckResult> results = check_kernels(recipe, loaded[i]);
-    explain_failures(recipe, loaded[i], results);
-    add(std::move(results));
-    for (const mlacheck_kernel* kernel : loaded[i].kernels())
-      if (with_laws) add(check_laws(recipe, loaded[i], *kernel));
-    add(check_end(loaded[i], repro_of(recipe, &loaded[i])));
-  }
+  const bool finished = interruption.finishes([&] {
+    begin(0, "reference");
+    add(check_reference(recipe), false);
+    for (std::size_t i = 0; i < loaded.size(); ++i) {
+      begin(i + 1, loaded[i].path().string());
+      std::vector<CheckResult> results = check_kernels(recipe, loaded[i]);
+      explain_failures(recipe, loaded[i], results);
+      add(std::move(results));
+      for (const mlacheck_kernel* kernel : loaded[i].kernels())
+        if (with_laws) add(check_laws(recipe, loaded[i], *kernel));
+      add(check_end(loaded[i], repro_of(recipe, &loaded[i])));
+    }
+  });
+  const std::lock_guard lock(reporting);  // for good, where the work goes on
   const int code = report.finish();
+  if (!finished) Interruption::end_at_once(code);
   // The reference's verdict is none on kernels that did not run.
   return code == kExitPass && !any_ran ? kExitSkipped : code;
 }

@@ -13,10 +13,9 @@ using Action = std::function<int()>;
 
 // At the end of the help of whatever gives verdicts.
 inline constexpr const char* kExitCodeHelp =
-    "Exit codes: 0 all pass (some may be SKIPPED or REFUSED), 1 verification failure, 2 usage,\n"
-    "3 harness or I/O error, 4 nothing worse than MISTRUSTED or IMPROBABLE, 77 nothing (of the "
-    "kernels) "
-    "ran.";
+    "Exit codes: 0 all pass (some may be SKIPPED or REFUSED), 1 verification failure, whatever\n"
+    "else went wrong, 2 usage, 3 harness or I/O error, as a report that cannot be written, 4\n"
+    "nothing worse than MISTRUSTED or IMPROBABLE, 77 nothing (of the kernels) ran.";
 
 // Each adds one command; its callback sets the action.
 void add_gate(CLI::App& app, Action& action);

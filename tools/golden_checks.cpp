@@ -19,6 +19,7 @@
 #include "tools/device_record_run.h"
 #include "tools/golden_sources.h"
 #include "tools/interruption.h"
+#include "tools/judgements.h"
 #include "tools/layer_kernels.h"
 #include "tools/reference_library.h"
 #include "tools/shell_word.h"
@@ -51,10 +52,19 @@ void add_group(Report& report, const std::string& name, const std::vector<Findin
   report.add(std::move(result));
 }
 
-void check_operator(const std::string& file, const Golden& golden,
+std::string golden_check_of(const std::string& path) {
+  return "mlacheck golden check " + shell_word(path);
+}
+
+// The gate on the folder of a golden, which checks more than `golden check` does.
+std::string gate_of(const std::filesystem::path& folder) {
+  return "mlacheck gate --golden " + (folder.empty() ? "." : shell_word(folder.string()));
+}
+
+void check_operator(const std::string& file, const std::string& path, const Golden& golden,
                     const GoldenCheckOptions& options, Report& report) {
   const Recipe recipe = parse_recipe(golden.text("recipe"));
-  const std::string repro = "mlacheck run " + shell_word(minimal(recipe));
+  const std::string repro = golden_check_of(path);
   const Stopwatch stopwatch;
   add_group(report, file + " bits", replay_operator_golden(golden), repro, stopwatch);
   if (options.stored_oracle) {
@@ -86,7 +96,7 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
                         const GoldenCheckOptions& options, Report& report) {
   const LayerGolden layer = read_layer_golden(golden);
   const std::string name = fmt::format("{} layer {}", file, layer.layer);
-  std::string repro = "mlacheck golden check " + shell_word(path);
+  std::string repro = golden_check_of(path);
   if (!layer.weights_seed && options.checkpoint.empty()) {
     report.add({name + " bits", Status::skipped,
                 "was captured from a checkpoint: give it with --checkpoint", repro, 0});
@@ -118,9 +128,7 @@ void check_layer_golden(const std::string& file, const std::string& path, const 
     report.add(
         worst_of(fmt::format("{} {}", name, library.path().filename().string()),
                  check_layer_kernels(layer.sizes, layer.numerics, layer.input, stages, library,
-                                     fmt::format("mlacheck gate --golden {} --kernel {}",
-                                                 folder.empty() ? "." : shell_word(folder.string()),
-                                                 shell_word(library.path().string())))));
+                                     gate_of(folder) + kernel_options_of(library))));
 }
 
 void check_device_records(const std::string& file, const std::string& path, const Golden& golden,
@@ -129,12 +137,14 @@ void check_device_records(const std::string& file, const std::string& path, cons
   // All rows of a large record take the emulator some minutes.
   constexpr std::chrono::hours kLong{1};
   replay_records(
-      {file, "mlacheck golden check " + shell_word(path),
+      {file, golden_check_of(path) + (options.all_rows ? " --all-rows" : ""),
        options.stored_oracle && !options.all_rows, options.all_rows},
       records, load_library(emulated_library(), options.all_rows ? kLong : kKernelTimeout), report);
   if (options.gpu != nullptr)
-    replay_records({.name = file, .repro = "mlacheck gate --require-gpu"}, records, *options.gpu,
-                   report);
+    replay_records({.name = file,
+                    .repro = gate_of(std::filesystem::path(path).parent_path().parent_path()) +
+                             " --require-gpu"},
+                   records, *options.gpu, report);
 }
 
 }  // namespace
@@ -150,7 +160,7 @@ std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& 
     for (const auto& entry : std::filesystem::directory_iterator(path))
       if (is_golden_name(entry.path())) files.push_back(entry.path());
     if (files.size() == before)
-      throw std::runtime_error(fmt::format("{}: holds no golden file", path));
+      throw std::runtime_error(fmt::format("{}: holds no .h5 file", path));
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -183,7 +193,7 @@ void check_golden_file(const std::filesystem::path& path, const GoldenCheckOptio
       throw std::runtime_error(fmt::format("{}: its content is {}, the manifest has {}",
                                            path.string(), golden_digest(golden), options.digest));
     if (golden.text("kind") == "operator") {
-      check_operator(file, golden, options, report);
+      check_operator(file, path.string(), golden, options, report);
       return;
     }
     if (golden.text("kind") == kDeviceRecordsKind) {

@@ -5,7 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <future>
+#include <thread>
+#include <utility>
 
 #include "cuda/plugin/call_stop.h"
 #include "cuda/plugin/process_groups.h"
@@ -65,6 +71,27 @@ Interruption::~Interruption() {
 }
 
 bool Interruption::requested() { return told; }
+
+bool Interruption::finishes(std::function<void()> work) const {
+  constexpr std::chrono::milliseconds kInterval{10};
+  std::packaged_task<void()> task(std::move(work));
+  std::future<void> end = task.get_future();
+  std::thread thread(std::move(task));
+  while (end.wait_for(kInterval) != std::future_status::ready) {
+    if (!requested()) continue;
+    thread.detach();
+    return false;
+  }
+  thread.join();
+  end.get();
+  return true;
+}
+
+void Interruption::end_at_once(int code) {
+  std::fflush(stdout);
+  kill_running_groups();
+  std::_Exit(code);
+}
 
 void Interruption::set_last_words(std::string_view words) {
   const std::size_t length = std::min(words.size(), last_words.size() - 1);

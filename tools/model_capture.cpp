@@ -1,6 +1,7 @@
 #include "tools/model_capture.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "fixtures/model/capture_model.h"
 #include "fixtures/model/synthetic_model.h"
 #include "fixtures/sha256.h"
+#include "tools/golden_replacement.h"
 #include "tools/stopwatch.h"
 
 namespace mlacheck {
@@ -47,6 +49,24 @@ std::vector<std::int32_t> parse_tokens(const std::filesystem::path& path, const 
   if (tokens.empty())
     throw CheckpointError(path, "holds no token: expected ids between white space, or a JSON list");
   return tokens;
+}
+
+// "1,2,3", unless there is a file of that name.
+bool are_ids(const std::string& tokens) {
+  return tokens.find_first_not_of("0123456789,") == std::string::npos &&
+         !std::filesystem::exists(tokens);
+}
+
+// Once: it may be a pipe.
+std::string read_tokens(const std::string& file) {
+  try {
+    return read_whole_file(file);
+  } catch (const CheckpointError& error) {
+    throw std::runtime_error(fmt::format(
+        "--tokens: {}: expected ids as in 1,2,3, or a file of ids between white space or as a JSON "
+        "list",
+        error.what()));
+  }
 }
 
 std::string duration(double seconds) {
@@ -113,9 +133,14 @@ Golden capture_from_model(const ModelRequest& request, const std::filesystem::pa
     capture.tokens = synthetic_tokens(synthetic);
   }
   if (!request.tokens.empty()) {
-    const std::string text = read_whole_file(request.tokens);  // once: it may be a pipe
-    capture.tokens = parse_tokens(request.tokens, text);
-    tokens = fmt::format("{}, sha256 {}", request.tokens.filename().string(), sha256_hex(text));
+    const bool listed = are_ids(request.tokens);
+    const std::string text =
+        listed ? fmt::format("[{}]", request.tokens) : read_tokens(request.tokens);
+    capture.tokens = parse_tokens(listed ? "--tokens " + request.tokens : request.tokens, text);
+    tokens =
+        fmt::format("{}, sha256 {}",
+                    listed ? "given" : std::filesystem::path(request.tokens).filename().string(),
+                    sha256_hex(text));
   }
   capture.layers = request.layers;
   const DType activations = request.numerics == "bf16" ? DType::bf16 : DType::f32;
@@ -123,6 +148,13 @@ Golden capture_from_model(const ModelRequest& request, const std::filesystem::pa
   capture.source = fmt::format("model {}, {} tokens: {}, profile {}", model, capture.tokens.size(),
                                tokens, request.profile);
   require_capture(*source, capture);
+  AttributeMap of = {{"kind", std::string("layers")},
+                     {"layers", fmt::format("{}", fmt::join(capture.layers, ","))}};
+  for (const std::int64_t layer : capture.layers) {
+    of[fmt::format("layer{}.source", layer)] = capture.source;
+    of[fmt::format("layer{}.numerics", layer)] = to_string(capture.numerics);
+  }
+  require_same_golden(out, of);  // before hours of work, as far as can be said
   saved.emplace(out.string() + ".capture", capture_key(*source, capture));
   ProgressLine line(capture.tokens.size());
   return capture_model(*source, capture, *saved,

@@ -13,10 +13,11 @@ namespace mlacheck {
 
 // Layers of a whole model that runs on tokens.
 struct ModelRequest {
-  std::filesystem::path path;    // as open_model takes it; or
-  std::string synthetic;         // a name of synthetic_model
-  std::uint64_t seed = 1;        // of that
-  std::filesystem::path tokens;  // ids between white space, or a JSON list; empty: synthetic_tokens
+  std::filesystem::path path;  // as open_model takes it; or
+  std::string synthetic;       // a name of synthetic_model
+  std::uint64_t seed = 1;      // of that
+  // "1,2,3", or a file of ids between white space or as a JSON list; empty: synthetic_tokens.
+  std::string tokens;
   std::vector<std::int64_t> layers;
   std::string profile = "hf";
   std::string numerics = "bf16";

@@ -72,7 +72,8 @@ Report::Report(std::string title, ReportOptions options)
   for (const auto& [file, begins] :
        {std::pair(options_.junit, '<'), {options_.json, '{'}, {options_.html, '<'}}) {
     if (!file) continue;
-    if (!files.insert(*file).second)
+    // However it is spelled; a link is followed, as it is when the file is written.
+    if (!files.insert(std::filesystem::weakly_canonical(std::filesystem::absolute(*file))).second)
       throw std::invalid_argument(
           fmt::format("--junit, --json, --html: two of them to {}", file->string()));
     require_writable(*file, begins);
@@ -140,13 +141,22 @@ void Report::annotate(const CheckResult& result) const {
 
 int Report::finish() {
   if (Interruption::requested()) error("ended by a signal before all was checked");
+  // A file that cannot be written is no reason to lose the others, nor the verdict.
+  const auto try_to = [this](auto&& write) {
+    try {
+      write();
+    } catch (const std::exception& failure) {
+      error(failure.what());
+    }
+  };
+  if (options_.junit) try_to([&] { write_junit(*options_.junit, title_, results_, errors_); });
+  if (options_.json) try_to([&] { write_json(*options_.json, title_, results_, errors_); });
+  if (options_.html)
+    try_to([&] { write_html(*options_.html, title_, results_, errors_, options_.details); });
   clear_line();
   std::vector<Status> statuses;
   for (const CheckResult& result : results_) statuses.push_back(result.status);
   fmt::print("{}: {} in {:.1f} s\n", title_, summary_of(results_, errors_), watch_.seconds());
-  if (options_.junit) write_junit(*options_.junit, title_, results_, errors_);
-  if (options_.json) write_json(*options_.json, title_, results_, errors_);
-  if (options_.html) write_html(*options_.html, title_, results_, errors_, options_.details);
   const int code = exit_code(statuses);
   return errors_.empty() || code == kExitFailure ? code : kExitHarness;
 }

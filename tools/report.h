@@ -40,7 +40,7 @@ struct ReportOptions {
 // log. Colours only on a terminal and never with NO_COLOR; GitHub annotations under GITHUB_ACTIONS.
 class Report {
  public:
-  // Throws as finish() does where a file could not be written, before there is anything to write.
+  // Throws Hdf5Error where a file cannot be written, std::invalid_argument where two are the same.
   Report(std::string title, ReportOptions options);
 
   // Nothing is added once the run is told to end (interruption.h), which finish() makes an error.
@@ -54,8 +54,8 @@ class Report {
   // with exit code 3 if nothing failed.
   void error(const std::string& message);
 
-  // Prints the summary and writes the files. Returns the exit code. Throws Hdf5Error or
-  // std::system_error naming the file that cannot be written.
+  // Writes the files, each that cannot be written being an error(), and prints the summary. Returns
+  // the exit code.
   int finish();
 
  private:

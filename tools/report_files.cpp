@@ -3,27 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <system_error>
 
 #include "fixtures/hdf5/replace_file.h"
 
 namespace mlacheck {
-
-namespace {
-
-// A pipe or a terminal, which a shell gives as a file: no file can take its place.
-bool is_stream(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  return std::filesystem::is_character_file(status) || std::filesystem::is_fifo(status);
-}
-
-}  // namespace
 
 std::string escaped_for_xml(const std::string& text) {
   std::string result;
@@ -58,18 +44,11 @@ std::string printable(const std::string& text) {
 }
 
 void write_file(const std::filesystem::path& path, const std::string& text) {
-  if (!is_stream(path)) {
-    ReplaceFile(path, text.substr(0, 1)).commit(std::as_bytes(std::span(text)));
-    return;
-  }
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw std::system_error(errno, std::generic_category(), path.string());
+  ReplaceFile(path, text.substr(0, 1)).commit(std::as_bytes(std::span(text)));
 }
 
 void require_writable(const std::filesystem::path& path, char begins) {
-  if (!is_stream(path)) const ReplaceFile probe(path, {&begins, 1});
+  const ReplaceFile probe(path, {&begins, 1});
 }
 
 std::string summary_of(const std::vector<CheckResult>& results,

@@ -82,6 +82,9 @@ TEST_F(TopKChecks, NamesThePairAndItsGap) {
   EXPECT_EQ(finding.worst, (std::array<std::int64_t, 3>{13, 14, -1}));
   EXPECT_DOUBLE_EQ(finding.ratio, 5);
   EXPECT_THAT(to_string(finding), HasSubstr("left out 14"));
+  Finding of_many = finding;  // as a whole output's: no interval was asked, none is printed
+  of_many.elements = 9;
+  EXPECT_THAT(describe(of_many), ::testing::Not(HasSubstr("expected")));
   radii = {0, 0, 0, 0.5, 0.5};
   EXPECT_EQ(check({10, 12, 13}).status, Status::pass);  // the boxes touch
   radii = {0, 0, 0, 0.5, 0.49};

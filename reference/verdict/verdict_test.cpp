@@ -40,8 +40,9 @@ TEST(Tally, NamesTheWorstElement) {
   EXPECT_EQ(improbable.high, 1 + 0x1p-6);
   EXPECT_DOUBLE_EQ(improbable.likely_ratio, 0x1.8p-6 / (0x1p-6 + 0x1p-8));
   EXPECT_THAT(to_string(improbable),
-              AllOf(HasSubstr("in [0.984375, 1.015625], statistical budget used 120 %"),
-                    HasSubstr("proven budget used 66.7 %")));
+              AllOf(HasSubstr("got 1.0234375, expected 1, rounded in [0.984375, 1.015625], off by "
+                              "0.02344, statistical budget used 120 % of 0.01953,"),
+                    HasSubstr("proven budget used 66.7 % of 0.03516")));
   tally.add({2, 3, 4}, bound(1), 1.5f);   // fails
   tally.add({2, 3, 5}, bound(2), 2.25f);  // fails by less
   const Finding finding = tally.finding("out");
@@ -59,6 +60,15 @@ TEST(Tally, NamesTheWorstElement) {
   EXPECT_EQ(finding.max_ulp, 64);
   EXPECT_THAT(to_string(finding), AllOf(HasSubstr("FAIL out"), HasSubstr("2 of 4"),
                                         HasSubstr("[2, 3, 4]"), HasSubstr("got 1.5")));
+}
+
+// The interval is of the format's values, and need not hold what is expected; the budget is not.
+TEST(Tally, SaysWhatWasJudgedInFull) {
+  Tally tally(DType::bf16);
+  tally.add({0, 0, 0}, {1.00012207031, 0x1p-12, 0x1p-12, {}}, 1);
+  EXPECT_THAT(describe(tally.finding("out")),
+              HasSubstr("got 1, expected 1.00012207031, rounded in [1, 1], off by 0.0001221, "
+                        "budget used 2.94 % of 0.00415"));
 }
 
 TEST(Tally, MergedPartsGiveTheSameFinding) {

@@ -38,7 +38,7 @@ def record(path, layers):
 
 def imported(path, layer, folder):
     program = [os.environ["MLACHECK_PROGRAM"], "golden", "import", path, "--synthetic", "glm5:tiny", "--layer", str(layer),
-               "--out", os.path.join(folder, "golden.h5")]
+               "--out", os.path.join(folder, f"golden{layer}.h5")]
     return subprocess.run(program, capture_output=True, text=True)
 
 
