@@ -6,9 +6,9 @@ target_include_directories(mlacheck_numerics INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 if(MLACHECK_SANITIZE)
   # The text of tests and of the program is left to AddressSanitizer: the other one takes a third of the time to
-  # compile it (mlacheck_checked_lightly).
+  # compile it (mlacheck_compile_quickly).
   target_compile_options(mlacheck_numerics INTERFACE
-    -fsanitize=address $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MLACHECK_CHECKED_LIGHTLY>>>:-fsanitize=undefined>
+    -fsanitize=address $<$<NOT:$<BOOL:$<TARGET_PROPERTY:MLACHECK_COMPILED_QUICKLY>>>:-fsanitize=undefined>
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(mlacheck_numerics INTERFACE -fsanitize=address,undefined)
 endif()
@@ -29,10 +29,14 @@ if(MLACHECK_WARNINGS_AS_ERRORS)
   target_compile_options(mlacheck_warnings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
 
-# mlacheck_checked_lightly(<target>): under the sanitizers it is compiled with AddressSanitizer alone, and not optimised.
-function(mlacheck_checked_lightly target)
-  set_target_properties(${target} PROPERTIES MLACHECK_CHECKED_LIGHTLY ON)
-  target_compile_options(${target} PRIVATE $<$<BOOL:${MLACHECK_SANITIZE}>:-O0> $<$<BOOL:${MLACHECK_SANITIZE}>:-g0>)
+# mlacheck_compile_quickly(<target>): tests and the program, which take longer to compile than to run: optimised less, and
+# under the sanitizers compiled with AddressSanitizer alone.
+function(mlacheck_compile_quickly target)
+  set_target_properties(${target} PROPERTIES MLACHECK_COMPILED_QUICKLY ON)
+  # At -O1 gcc 12 sees std::string write out of bounds (its bug 105651).
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds -Wno-stringop-overflow>
+    $<$<BOOL:${MLACHECK_SANITIZE}>:-g0>)
 endfunction()
 
 # mlacheck_library(<name> SOURCES ... DEPENDS ...): a static library mlacheck_<name>.
@@ -60,11 +64,9 @@ function(mlacheck_test name)
   add_executable(${name} ${name}.cpp)
   target_link_libraries(${name} PRIVATE mlacheck_numerics mlacheck_warnings ${arg_DEPENDS}
     fmt::fmt OpenMP::OpenMP_CXX GTest::gtest GTest::gmock GTest::gtest_main)
-  # At -O1 gcc 12 sees std::string write out of bounds (its bug 105651).
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-stringop-overflow>)
+  target_link_options(${name} PRIVATE $<$<BOOL:${MLACHECK_LLD}>:-fuse-ld=lld>)
   set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
-  mlacheck_checked_lightly(${name})
+  mlacheck_compile_quickly(${name})
   get_property(first_test GLOBAL PROPERTY MLACHECK_FIRST_TEST)
   if(first_test)
     target_precompile_headers(${name} REUSE_FROM ${first_test})
