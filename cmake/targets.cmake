@@ -48,24 +48,25 @@ function(mlacheck_library name)
     PRIVATE $<BUILD_INTERFACE:mlacheck_warnings> ${arg_PRIVATE_DEPENDS})
 endfunction()
 
-# mlacheck_test(<source without .cpp> DEPENDS ... LABELS fast|slow|manual): one GoogleTest program, named after
-# its source; every test case in it is a ctest of its own, so that a skip shows by name. "fast" also runs under
+# mlacheck_test(<source without .cpp> [AND <sources without .cpp>] DEPENDS ... LABELS fast|slow|manual): one GoogleTest
+# program, named after its first source, as few as a library's tests allow: headers are most of what compiling them takes,
+# and a program's sources are compiled in batches too; every test case in it is a ctest of its own, so that a skip shows by name. "fast" also runs under
 # the sanitizers, but where a folder sets MLACHECK_PLAIN_TESTS; "manual" runs by hand alone (ctest -L manual).
 # Compiling tests is most of a build: they are optimised less than what they test, and share the first one's
 # precompiled headers and so all of its flags.
 function(mlacheck_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT" "AND;DEPENDS;LABELS" ${ARGN})
   if(NOT MLACHECK_TESTS OR MLACHECK_BITS_ONLY)
     return()
   endif()
   if(MLACHECK_SANITIZE AND (MLACHECK_PLAIN_TESTS OR NOT "fast" IN_LIST arg_LABELS))
     return()
   endif()
-  add_executable(${name} ${name}.cpp)
+  list(TRANSFORM arg_AND APPEND .cpp)
+  add_executable(${name} ${name}.cpp ${arg_AND})
   target_link_libraries(${name} PRIVATE mlacheck_numerics mlacheck_warnings ${arg_DEPENDS}
     fmt::fmt OpenMP::OpenMP_CXX GTest::gtest GTest::gmock GTest::gtest_main)
   target_link_options(${name} PRIVATE $<$<BOOL:${MLACHECK_LLD}>:-fuse-ld=lld>)
-  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   mlacheck_compile_quickly(${name})
   get_property(first_test GLOBAL PROPERTY MLACHECK_FIRST_TEST)
   if(first_test)

@@ -19,8 +19,8 @@
 namespace mlacheck {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // Three calls of two positions each, on one block table.
 struct ThreeCalls {
