@@ -49,10 +49,10 @@ function(mlacheck_library name)
 endfunction()
 
 # mlacheck_test(<source without .cpp> [AND <sources without .cpp>] DEPENDS ... LABELS fast|slow|manual): one GoogleTest
-# program, named after its first source, as few as a library's tests allow: headers are most of what compiling them takes,
-# and a program's sources are compiled in batches too; every test case in it is a ctest of its own, so that a skip shows by name. "fast" also runs under
-# the sanitizers, but where a folder sets MLACHECK_PLAIN_TESTS; "manual" runs by hand alone (ctest -L manual).
-# Compiling tests is most of a build: they are optimised less than what they test, and share the first one's
+# program, named after its first source, of as many of a library's tests as go together: headers are most of what
+# compiling them takes, and a program's sources are compiled in batches too. Every test case in it is a ctest of its
+# own, so that a skip shows by name. "fast" also runs under the sanitizers, but where a folder sets MLACHECK_PLAIN_TESTS;
+# "manual" runs by hand alone (ctest -L manual). Tests are optimised less than what they test, and share the first one's
 # precompiled headers and so all of its flags.
 function(mlacheck_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "AND;DEPENDS;LABELS" ${ARGN})
