@@ -19,8 +19,8 @@ class CampaignTime {
   bool is_up() const { return left() <= 0; }
   // So too where of the last kMostLeftOut cases none fitted in.
   bool is_over() const { return is_up() || left_out_at_once_ >= kMostLeftOut; }
-  // Whether a kernel's case takes no longer than is left: by its size, and by the slowest but one of the
-  // kernel's others that are as large or a little smaller.
+  // Whether a kernel's case takes no longer than is left: by its size, and by the slowest but one
+  // of the kernel's others that are as large or a little smaller.
   bool fits(std::size_t kernel, const Recipe& recipe) const;
   // The same of the laws of a case that took so long itself.
   bool laws_fit(double seconds_of_case) const;
@@ -36,8 +36,8 @@ class CampaignTime {
   double left() const { return seconds_ - watch_.seconds(); }
 
   static constexpr std::int64_t kMostLeftOut = 100;
-  // In seconds. One alone may have been slow for another reason, as kernels are compiled or a process
-  // is started.
+  // In seconds. One alone may have been slow for another reason, as kernels are compiled or a
+  // process is started.
   struct Slowest {
     double first = 0, second = 0;
     double usual() const { return second > 0 ? second : first; }

@@ -9,8 +9,8 @@
 
 namespace mlacheck {
 
-// What a campaign has exercised of an operator, counted by case: every class of every key, and which
-// errors would have shown.
+// What a campaign has exercised of an operator, counted by case: every class of every key, and
+// which errors would have shown.
 class Coverage {
  public:
   explicit Coverage(Operator op);

@@ -129,7 +129,8 @@ std::int64_t draw_around(const Draw& draw, std::string_view key, std::int64_t n,
 inline constexpr double kMostMs = 1000;
 // At times, where there are pages, and not too many.
 bool draw_stretch(const Draw& draw, std::int64_t slots, std::int64_t page);
-// What a case is large in, if in anything: it is small in all else then, and costs no more than others.
+// What a case is large in, if in anything: it is small in all else then, and costs no more than
+// others.
 enum class Large : std::uint8_t {
   nothing,
   rows,     // past the limit of a grid, 65,535

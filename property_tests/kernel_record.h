@@ -46,9 +46,9 @@ struct KernelRecord {
   void note_right(const CheckResult& result);
 };
 
-// Cases that a clean kernel may show as IMPROBABLE among so many judged elements: more happen in one
-// campaign of a million. Each element is outside of the statistical bound with probability 2e-9 at
-// most (kLambda); those of a case are not independent, so cases are counted.
+// Cases that a clean kernel may show as IMPROBABLE among so many judged elements: more happen in
+// one campaign of a million. Each element is outside of the statistical bound with probability 2e-9
+// at most (kLambda); those of a case are not independent, so cases are counted.
 std::int64_t improbable_allowance(std::int64_t elements);
 
 // The failures, or how the kernel passed: MISTRUSTED where a campaign that draws its cases had none

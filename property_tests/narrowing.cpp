@@ -11,8 +11,8 @@
 namespace mlacheck {
 namespace {
 
-// Sizes and types that some kernel in the field insists on: small sizes and likely types first, as every
-// answer costs a case.
+// Sizes and types that some kernel in the field insists on: small sizes and likely types first, as
+// every answer costs a case.
 using Choices = std::vector<std::vector<std::string>>;
 
 Choices choices_of(const Recipe& kind) {

@@ -9,9 +9,9 @@
 
 namespace mlacheck {
 
-// Recipes in a file: one a line, '#' begins a comment. Throws std::invalid_argument with file and line
-// where a line is no recipe, std::system_error where there is no file, std::runtime_error where it is
-// no regular one.
+// Recipes in a file: one a line, '#' begins a comment. Throws std::invalid_argument with file and
+// line where a line is no recipe, std::system_error where there is no file, std::runtime_error
+// where it is no regular one.
 std::vector<Recipe> read_recipes(const std::filesystem::path& path);
 
 // The same of a batch, whose name says what it holds:

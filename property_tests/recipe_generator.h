@@ -17,16 +17,17 @@ inline constexpr std::array<Operator, 5> kOperators = {MLACHECK_SPARSE_ATTENTION
 // A case for kernels of the operator: recipe `number` of the series `seed`. The same on every
 // machine and build; always valid. number < 2^48.
 //
-// It aims: sizes from sets of boundaries (tiles, pages, k, limits of grids) as well as ranges, every
-// word of every key, by the weights in *_generator.cpp. Reference and oracle take about 5 ms a case:
-// most are small, one in hundreds has many rows or keys.
+// It aims: sizes from sets of boundaries (tiles, pages, k, limits of grids) as well as ranges,
+// every word of every key, by the weights in *_generator.cpp. Reference and oracle take about 5 ms
+// a case: most are small, one in hundreds has many rows or keys.
 //
-// Each key is drawn from a stream of its own (fixtures/counter_random.h), so that a new key or weight
-// leaves what the others draw as it is. RapidCheck's generators are as portable, but draw in the
-// order in which the code asks, and RapidCheck is a dependency of the tests alone: there it is used.
+// Each key is drawn from a stream of its own (fixtures/counter_random.h), so that a new key or
+// weight leaves what the others draw as it is. RapidCheck's generators are as portable, but draw in
+// the order in which the code asks, and RapidCheck is a dependency of the tests alone: there it is
+// used.
 //
-// With `narrowing`, sizes and types are those that a kernel supports, nearly always: the same for it
-// on every machine.
+// With `narrowing`, sizes and types are those that a kernel supports, nearly always: the same for
+// it on every machine.
 Recipe draw_recipe(Operator op, std::uint64_t seed, std::uint64_t number,
                    Narrowing* narrowing = nullptr);
 

@@ -89,8 +89,8 @@ TEST(RecipeGenerator, AimsAtTheBoundariesOfSizes) {
   EXPECT_TRUE(empty_cache);
 }
 
-// What only shows past the limit of a grid, past 64 tokens or 2048 entries is drawn within the cases of
-// one search, however the others fall; and such cases cost no more than others.
+// What only shows past the limit of a grid, past 64 tokens or 2048 entries is drawn within the
+// cases of one search, however the others fall; and such cases cost no more than others.
 TEST(RecipeGenerator, DrawsLargeCasesOften) {
   int rows = 0, junk_past_length = 0, entries = 0, scores = 0;
   for (std::uint64_t number = 0; number < 2000; ++number) {

@@ -25,11 +25,11 @@ struct Shrunk {
 };
 
 // The smallest recipe found that still fails, by the same steps every time: sizes down to the
-// smallest power of two, page boundary or one past it that fails, and down to the last one that does;
-// flags off, one by one; a minimal set of entries of a row by delta debugging (ddmin: Zeller,
+// smallest power of two, page boundary or one past it that fails, and down to the last one that
+// does; flags off, one by one; a minimal set of entries of a row by delta debugging (ddmin: Zeller,
 // Hildebrandt 2002); simpler values, seed 1; and again until nothing is left to do. still_fails is
-// asked of valid recipes alone, and should look for the same failure; the last one of which it says so
-// is the result.
+// asked of valid recipes alone, and should look for the same failure; the last one of which it says
+// so is the result.
 Shrunk shrink(const Recipe& failing, const std::function<bool(const Recipe&)>& still_fails,
               const ShrinkBudget& budget = {});
 

@@ -15,8 +15,8 @@ namespace mlacheck::detail {
 std::vector<std::string_view> size_keys(const Recipe& recipe);
 std::int64_t size_of(const Recipe& recipe, std::string_view key);
 Recipe with_size(const Recipe& recipe, std::string_view key, std::int64_t size);
-// Smaller sizes to try, ascending: the least that is allowed, powers of two and page boundaries, with
-// one more of each, and one less than the recipe's.
+// Smaller sizes to try, ascending: the least that is allowed, powers of two and page boundaries,
+// with one more of each, and one less than the recipe's.
 std::vector<std::int64_t> smaller_sizes(const Recipe& recipe, std::string_view key);
 
 // With one flag at its default.

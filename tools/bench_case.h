@@ -52,9 +52,9 @@ void require_work(const Recipe& recipe);
 // For a recipe that has: its operator, and of index_scores index_select too.
 std::vector<std::unique_ptr<BenchCase>> make_bench_cases(const Recipe& recipe);
 
-// The chain of a recipe of index_scores: scores, the best keys of them, their slots where there is a
-// block table, and sparse_attention of 64 heads over those, on a cache of as many slots and the same
-// pages. Throws std::invalid_argument for another recipe, and for more than one request.
+// The chain of a recipe of index_scores: scores, the best keys of them, their slots where there is
+// a block table, and sparse_attention of 64 heads over those, on a cache of as many slots and the
+// same pages. Throws std::invalid_argument for another recipe, and for more than one request.
 std::unique_ptr<BenchCase> make_chain_bench(const Recipe& recipe);
 
 namespace detail {
@@ -88,8 +88,8 @@ std::vector<T> values_of_row(const KernelCall& call, CallTensor tensor, std::int
   return values;
 }
 
-// Evenly spread over `rows`, the last among them: as many as are cheap for the oracle, which does so
-// many products for each.
+// Evenly spread over `rows`, the last among them: as many as are cheap for the oracle, which does
+// so many products for each.
 std::vector<std::int64_t> judged_rows(std::int64_t rows, std::int64_t products);
 
 }  // namespace detail

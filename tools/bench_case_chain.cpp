@@ -76,7 +76,8 @@ class ChainBench final : public BenchCase {
       out.push_back(attention[0]);
       lse.push_back(attention[1]);
     }
-    // In the order of the stages: what the first one wrong gave to the next is not that one's fault.
+    // In the order of the stages: what the first one wrong gave to the next is not that one's
+    // fault.
     std::vector<Finding> findings = {worst_row("index_scores", scored, rows),
                                      worst_row("top_k", selected, rows)};
     if (chain_.has_slots()) findings.push_back(worst_row("map_slots", mapped, rows));

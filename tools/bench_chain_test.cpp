@@ -1,5 +1,5 @@
-// The chain of scores, selection, slots and attention as one run of the emulated kernels, and as bench
-// judges it: each stage on what the one before wrote.
+// The chain of scores, selection, slots and attention as one run of the emulated kernels, and as
+// bench judges it: each stage on what the one before wrote.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -17,8 +17,8 @@ struct MachineRates {
   double flops_per_second = 0;  // mma.sync on the type of q
 };
 
-// The time of the bytes or of the products of a call at these rates, whichever is longer. What finds
-// its inputs in the L2 cache can be below it.
+// The time of the bytes or of the products of a call at these rates, whichever is longer. What
+// finds its inputs in the L2 cache can be below it.
 struct Floor {
   double seconds = 0;
   const char* bound = "";  // "bytes" or "mma": what takes so long

@@ -220,7 +220,8 @@ std::vector<Tensor> mma_table(const BitTable& table) {
   return tensors;
 }
 
-// Of the models' routers, 256 experts in `variant` groups; every 7th logit is far out, some are equal.
+// Of the models' routers, 256 experts in `variant` groups; every 7th logit is far out, some are
+// equal.
 std::vector<Tensor> router_table(const BitTable& table) {
   constexpr std::int64_t kTokens = 64, kExperts = 256;
   const DecoderConfig config{.n_routed_experts = kExperts,

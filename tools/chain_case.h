@@ -9,8 +9,8 @@
 
 namespace mlacheck {
 
-// The operators of a layer's attention in turn, each on what the one before wrote: index_scores, top_k,
-// map_slots where there is a block table, sparse_attention.
+// The operators of a layer's attention in turn, each on what the one before wrote: index_scores,
+// top_k, map_slots where there is a block table, sparse_attention.
 struct ChainCase {
   // Throws std::invalid_argument for more than one request, and keys with scales.
   explicit ChainCase(const IndexScoresRecipe& recipe);

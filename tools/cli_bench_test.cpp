@@ -1,5 +1,5 @@
-// bench, as its users run it. Its figures need a GPU: the tests bench.gpu and, for what it says of a kernel that
-// writes nothing, the last one here.
+// bench, as its users run it. Its figures need a GPU: the tests bench.gpu and, for what it says of
+// a kernel that writes nothing, the last one here.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

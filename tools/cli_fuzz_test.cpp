@@ -102,8 +102,8 @@ TEST(Fuzz, GivesACallUpWhenItsSecondsAreOver) {
               ContainsRegex("ended by its time in libwrong_kernel_hangs.so:hangs: mlacheck run '"));
 }
 
-// With the time that its call had, which is not what run gives by itself; and an end of a process by the
-// campaign that came to it.
+// With the time that its call had, which is not what run gives by itself; and an end of a process
+// by the campaign that came to it.
 TEST(Fuzz, SaysHowToSeeAHangAndACrashAtTheEndAgain) {
   const TemporaryFolder folder;
   const Outcome hang = mlacheck(fuzz({"--kernel", wrong_library("hangs"), "--timeout", "1",
@@ -234,7 +234,8 @@ TEST(Fuzz, LeavesTheRecipeBehindWhenItDies) {
                                          "'mlacheck1 op=[^']+' --kernel "));
 }
 
-// A fault is to be caught, a kernel without one is not; one of many rows shows in none of two cases.
+// A fault is to be caught, a kernel without one is not; one of many rows shows in none of two
+// cases.
 TEST(Museum, PassesWhereFaultsAloneAreCaught) {
   const TemporaryFolder folder;
   const Outcome caught =

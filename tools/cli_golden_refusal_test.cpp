@@ -1,4 +1,5 @@
-// Golden files that are not what they should be, and what golden capture refuses or leaves when it is killed.
+// Golden files that are not what they should be, and what golden capture refuses or leaves when it
+// is killed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -103,7 +104,8 @@ TEST_F(DamagedGolden, LaterSchema) {
   expect_refused(path, "newer than 1");
 }
 
-// Memory for its weights that no machine has; the files after it are checked, the report is written.
+// Memory for its weights that no machine has; the files after it are checked, the report is
+// written.
 TEST(Golden, CheckGoesOnAfterAFileThatIsTooLarge) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "AddressSanitizer ends the program where memory is refused";

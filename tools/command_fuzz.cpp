@@ -144,7 +144,8 @@ std::string command_of(const FuzzOptions& options, const KernelLibrary& library)
 }
 
 int fuzz(const FuzzOptions& options) {
-  // A failure in Python is tried again and again while it is shrunk: its traceback is run's to print.
+  // A failure in Python is tried again and again while it is shrunk: its traceback is run's to
+  // print.
   setenv("MLACHECK_TRACEBACKS", "0", 0);
   CampaignPlan plan = plan_of(options);
   std::optional<RegressionFile> regressions;

@@ -47,7 +47,8 @@ constexpr std::chrono::seconds kTimeout{5};
 
 bool is_honest(std::string_view name) { return name.starts_with(museum::kHonest); }
 
-// The rules that flag the case of a fault; of a kernel without one, how many of its cases each flags.
+// The rules that flag the case of a fault; of a kernel without one, how many of its cases each
+// flags.
 std::string flags(const std::string& name, const FlatScores& scores) {
   std::vector<std::string> flags;
   for (std::size_t i = 0; i < kFlatRules.size(); ++i) {

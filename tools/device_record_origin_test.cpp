@@ -13,7 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// This program has what a library for GPUs has: these bytes and, under clang's sanitizer, no others about them.
+// This program has what a library for GPUs has: these bytes and, under clang's sanitizer, no others
+// about them.
 #ifdef __clang__
 [[clang::no_sanitize("address")]]
 #endif

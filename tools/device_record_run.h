@@ -36,7 +36,8 @@ struct RecordsCheck {
 
 // Adds to the report how the library does on a golden's records: a PASS for all of them, or each
 // that differs; a record that cannot be replayed (its recipe makes other inputs, the library lacks
-// its kernel) is an error. On a GPU all rows, on the host replayed_rows() of them unless all are asked for.
+// its kernel) is an error. On a GPU all rows, on the host replayed_rows() of them unless all are
+// asked for.
 void replay_records(const RecordsCheck& check, const DeviceRecords& records,
                     const KernelLibrary& library, Report& report);
 

@@ -10,8 +10,8 @@
 
 namespace mlacheck {
 
-// The given files, and every golden file (is_golden_name) of the given directories, sorted. Throws std::runtime_error
-// naming a folder without any.
+// The given files, and every golden file (is_golden_name) of the given directories, sorted. Throws
+// std::runtime_error naming a folder without any.
 std::vector<std::filesystem::path> golden_files(const std::vector<std::string>& paths);
 
 struct GoldenCheckOptions {

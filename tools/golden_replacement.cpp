@@ -9,7 +9,8 @@ namespace mlacheck {
 
 namespace {
 
-// "sha256.q", "layer3.sha256.q", "input_hash"; not "weights_sha256.q_a_proj", which tells models apart.
+// "sha256.q", "layer3.sha256.q", "input_hash"; not "weights_sha256.q_a_proj", which tells models
+// apart.
 bool is_of_results(std::string_view name) {
   return name.starts_with("sha256.") || name.find(".sha256.") != std::string_view::npos ||
          name == "input_hash";

@@ -22,8 +22,8 @@ std::unique_ptr<KernelCall> make_call(const IndexScoresProblem& problem);
 // The same where nothing is to be written outside of the rows' ranges.
 std::unique_ptr<KernelCall> make_unmasked_call(const IndexScoresProblem& problem);
 
-// The same call in the batch-invariant mode, of all rows or of row t alone; alone without max_logit, so that a kernel
-// is once asked for none.
+// The same call in the batch-invariant mode, of all rows or of row t alone; alone without
+// max_logit, so that a kernel is once asked for none.
 std::unique_ptr<KernelCall> make_batch_invariant_call(const SparseAttentionCase& attention);
 std::unique_ptr<KernelCall> make_solo_call(const SparseAttentionCase& attention, std::int64_t t);
 
@@ -40,7 +40,8 @@ IndexScoresProblem row_of(const IndexScoresProblem& problem, std::int64_t t);
 std::unique_ptr<KernelCall> make_select_call(const IndexScoresProblem& problem, std::int64_t k);
 std::unique_ptr<KernelCall> make_timed_select_call(const IndexScoresCase& scores, std::int64_t k,
                                                    const TimedCalls& timed);
-// How many keys a recipe of scores is put to index_select with: a quarter, as a model takes at most.
+// How many keys a recipe of scores is put to index_select with: a quarter, as a model takes at
+// most.
 std::int64_t selected_keys(const IndexScoresProblem& problem);
 
 // Positions through row 0 of the problem's block table.

@@ -112,7 +112,8 @@ void KernelCheck::check_unmasked(const IndexScoresProblem& problem) {
     add({check_scores_outside(problem, scores.data(), kBefore)}, "unmasked");
 }
 
-// A promise: a mode in which a row has the same bits alone and among others, as right as those of any call.
+// A promise: a mode in which a row has the same bits alone and among others, as right as those of
+// any call.
 void KernelCheck::check_batch_invariant(const SparseAttentionCase& c) {
   watch_ = {};
   const std::unique_ptr<KernelCall> all = make_batch_invariant_call(c);
@@ -169,8 +170,9 @@ std::unique_ptr<KernelCall> KernelCheck::run(
   return call;
 }
 
-// Makes the call. How it ended, if not well, and what it wrote outside its outputs are results already. A stage
-// with a name is one that the kernel promised: to refuse it is to break the promise.
+// Makes the call. How it ended, if not well, and what it wrote outside its outputs are results
+// already. A stage with a name is one that the kernel promised: to refuse it is to break the
+// promise.
 bool KernelCheck::ends_well(const KernelCall& call, const std::string& stage) {
   if (hung_) return false;  // what is left of the check would cost as much again
   const CallOutcome outcome = run_in_worker(call, target_);

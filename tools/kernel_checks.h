@@ -18,14 +18,15 @@ namespace mlacheck {
 // index_scores' own. A layer's is the business of layer_kernels.h.
 bool is_for(std::int32_t op, const Recipe& recipe);
 
-// Every kernel of the library for the recipe's operator: its outputs against the oracle by the interval of the
-// contract that it declares, guard bands, inputs, and what else it promises: the bits of a second run, and a
-// batch-invariant mode, whose outputs are judged too ("batch invariant ..."), in which a row has the same bits alone.
-// Recipes of index_scores are put to index_select and map_slots too. SKIPPED, with what the library has, when nothing
-// of it can be judged.
+// Every kernel of the library for the recipe's operator: its outputs against the oracle by the
+// interval of the contract that it declares, guard bands, inputs, and what else it promises: the
+// bits of a second run, and a batch-invariant mode, whose outputs are judged too ("batch invariant
+// ..."), in which a row has the same bits alone. Recipes of index_scores are put to index_select
+// and map_slots too. SKIPPED, with what the library has, when nothing of it can be judged.
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library);
 
-// The same for one kernel of the library; empty when the recipe is for another operator's, or a layer.
+// The same for one kernel of the library; empty when the recipe is for another operator's, or a
+// layer.
 std::vector<CheckResult> check_kernel(const Recipe& recipe, const KernelLibrary& library,
                                       const mlacheck_kernel& kernel);
 
@@ -34,8 +35,8 @@ std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& p
                                                  const KernelLibrary& library,
                                                  const std::string& repro);
 
-// The library's index_scores and index_select kernels on given inputs, k keys to be selected; and what the first
-// index_select that ended well selected: [tokens, k], empty where there is none.
+// The library's index_scores and index_select kernels on given inputs, k keys to be selected; and
+// what the first index_select that ended well selected: [tokens, k], empty where there is none.
 struct IndexKernelsCheck {
   std::vector<CheckResult> results;
   std::vector<std::int32_t> selected;
@@ -43,8 +44,8 @@ struct IndexKernelsCheck {
 IndexKernelsCheck check_index_kernels(const IndexScoresProblem& problem, std::int64_t k,
                                       const KernelLibrary& library, const std::string& repro);
 
-// Asks a kernel of the library, in a process of its own, whether it supports the recipe's problem: done when it does.
-// Empty for a kernel of another operator.
+// Asks a kernel of the library, in a process of its own, whether it supports the recipe's problem:
+// done when it does. Empty for a kernel of another operator.
 std::optional<CallOutcome> support_of(const KernelLibrary& library, const mlacheck_kernel& kernel,
                                       const Recipe& recipe);
 
@@ -52,8 +53,8 @@ std::optional<CallOutcome> support_of(const KernelLibrary& library, const mlache
 CheckResult check_support(const Recipe& recipe, const KernelLibrary& library,
                           const mlacheck_kernel& kernel);
 
-// Once nothing more is asked of the library: CRASHED for each way in which a process that has made its
-// calls came to a bad end after them, which `repro` repeats. Empty where all ended well.
+// Once nothing more is asked of the library: CRASHED for each way in which a process that has made
+// its calls came to a bad end after them, which `repro` repeats. Empty where all ended well.
 std::vector<CheckResult> check_end(const KernelLibrary& library, const std::string& repro);
 
 }  // namespace mlacheck

@@ -44,8 +44,8 @@ class Bf16Attention {
   bool is_exact_ = false;
 };
 
-// The layer's index queries and keys, rounded to bf16: one request, each row sees the keys up to its
-// own.
+// The layer's index queries and keys, rounded to bf16: one request, each row sees the keys up to
+// its own.
 class Bf16Index {
  public:
   Bf16Index(const ModelSizes& sizes, const LayerNumerics& numerics, const LayerInput& input,

@@ -37,7 +37,8 @@ class RecordedCase {
   std::string input_hash_;
 };
 
-// Multiplications that the emulator makes for a row, or what takes it as long: about 10^9 in a second.
+// Multiplications that the emulator makes for a row, or what takes it as long: about 10^9 in a
+// second.
 std::int64_t emulated_products_of_row(const Recipe& recipe);
 // Whether a row's bits depend on the row alone, so that some rows stand for others.
 bool has_independent_rows(const RecordRequest& request);

@@ -27,7 +27,8 @@ std::optional<std::filesystem::path> floors_library();
 KernelLibrary load_library(const std::filesystem::path& path,
                            std::chrono::seconds timeout = kKernelTimeout);
 
-// What gives each fault of the museum away: in the source tree, or under share/mlacheck. Throws like reference_library.
+// What gives each fault of the museum away: in the source tree, or under share/mlacheck. Throws
+// like reference_library.
 std::filesystem::path museum_recipes();
 
 // The project's golden files: those of the source tree in a build tree, under share/mlacheck when

@@ -16,8 +16,8 @@ void require_writable(const std::filesystem::path& path, char begins);
 // that they reach neither the terminal nor the files.
 std::string printable(const std::string& text);
 
-// A file is replaced whole, if it began as the text does; a pipe or a device is refused (ReplaceFile). Throws Hdf5Error
-// naming the file when it cannot be written.
+// A file is replaced whole, if it began as the text does; a pipe or a device is refused
+// (ReplaceFile). Throws Hdf5Error naming the file when it cannot be written.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
 // The text as content of an element or of a quoted attribute.

@@ -6,8 +6,9 @@
 
 namespace mlacheck {
 
-// A kernel's calls share a process with those before them, and so what those have damaged. What goes
-// wrong in a process that others have used is put to a fresh one before anything is said of it.
+// A kernel's calls share a process with those before them, and so what those have damaged. What
+// goes wrong in a process that others have used is put to a fresh one before anything is said of
+// it.
 
 // Behind the detail of what goes wrong in a used process, and does not in a fresh one.
 inline constexpr const char* kOnlyInAUsedProcess =

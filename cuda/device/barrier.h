@@ -36,8 +36,8 @@ MLACHECK_DEVICE_FN void arrive_expecting(SharedPointer<Barrier> barrier,
 // barrier.
 MLACHECK_DEVICE_FN void wait(SharedPointer<Barrier> barrier, unsigned parity MLACHECK_SITE);
 
-// The same in two halves: to look takes tens of clocks, which other work between the two hides. Only
-// after the wait may anything be relied on.
+// The same in two halves: to look takes tens of clocks, which other work between the two hides.
+// Only after the wait may anything be relied on.
 struct Look;
 MLACHECK_DEVICE_FN Look look(SharedPointer<Barrier> barrier, unsigned parity);
 MLACHECK_DEVICE_FN void wait(const Look& look, SharedPointer<Barrier> barrier,

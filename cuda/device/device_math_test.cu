@@ -1,6 +1,6 @@
 // The functions that kernels share with the reference give the same bits on a GPU as on the CPU:
-// exp2, log2 and the conversions to f16, bf16 and e4m3. And a matrix is transposed as the emulator has
-// it.
+// exp2, log2 and the conversions to f16, bf16 and e4m3. And a matrix is transposed as the emulator
+// has it.
 //
 //   device_math_test          every 251st of the 2^32 fp32 inputs
 //   device_math_test --all    all of them

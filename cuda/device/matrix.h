@@ -14,8 +14,8 @@ namespace mlacheck::device {
 //   FragmentB   16 x 8:  word 0 (k 2t, column g), 1 (k 2t + 8, column g)
 //   Accumulator 16 x 8:  0 (row g, column 2t), 1 (g, 2t + 1), 2 (g + 8, 2t), 3 (g + 8, 2t + 1)
 //
-// A lane sets its words of a FragmentA (Words4) or a FragmentB (Words2), and reads and writes its part
-// of an Accumulator; they are never copied.
+// A lane sets its words of a FragmentA (Words4) or a FragmentB (Words2), and reads and writes its
+// part of an Accumulator; they are never copied.
 class FragmentA;
 class FragmentB;
 class Accumulator;
@@ -36,8 +36,8 @@ MLACHECK_DEVICE_FN void load_matrix(FragmentB& first, FragmentB& second,
 MLACHECK_DEVICE_FN void load_matrix_transposed(FragmentB& first, FragmentB& second,
                                                SharedPointer<std::byte> row MLACHECK_SITE);
 
-// movmatrix: an 8 x 8 matrix, of which lane 4 g + t has row g, columns 2t and 2t + 1, transposed. So an
-// accumulator's rows, packed, become k of a B fragment.
+// movmatrix: an 8 x 8 matrix, of which lane 4 g + t has row g, columns 2t and 2t + 1, transposed.
+// So an accumulator's rows, packed, become k of a B fragment.
 MLACHECK_DEVICE_FN std::uint32_t transpose_matrix(std::uint32_t word MLACHECK_SITE);
 
 // c += a b in fp32, one fused step of 16 products (reference/arithmetic/tensor_core.h).

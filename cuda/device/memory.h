@@ -53,9 +53,9 @@ MLACHECK_DEVICE_FN T load(SharedPointer<T> from MLACHECK_SITE);
 template <class T>
 MLACHECK_DEVICE_FN void store(SharedPointer<T> to, std::type_identity_t<T> value MLACHECK_SITE);
 
-// Global memory that nobody writes while the kernel runs: through the read-only path. What the kernel
-// before may have written is none, where this one starts early: the compiler puts such a load before
-// the wait. Unless the address comes of a load that stands after it.
+// Global memory that nobody writes while the kernel runs: through the read-only path. What the
+// kernel before may have written is none, where this one starts early: the compiler puts such a
+// load before the wait. Unless the address comes of a load that stands after it.
 template <class T>
 MLACHECK_DEVICE_FN T load_constant(const T* from MLACHECK_SITE);
 // Any global memory: what this thread, or a kernel before this one, has written.
@@ -65,8 +65,8 @@ template <class T>
 MLACHECK_DEVICE_FN void store(T* to, std::type_identity_t<T> value MLACHECK_SITE);
 
 // Sends for `bytes` of global memory (a multiple of 16, as the address), so that they are in the L2
-// cache when they are read. Nothing is read: it may come before wait_for_previous_kernel, of what the
-// kernel before still writes too, since it writes to that cache.
+// cache when they are read. Nothing is read: it may come before wait_for_previous_kernel, of what
+// the kernel before still writes too, since it writes to that cache.
 MLACHECK_DEVICE_FN void prefetch(const void* from, unsigned bytes MLACHECK_SITE);
 
 // kZeroBytes of zeros in global memory, 16-byte aligned: what is copied for a row that is absent.

@@ -6,9 +6,9 @@
 
 namespace mlacheck::device {
 
-// The value. On a GPU it is in a register of its own from here on, whatever it was moved from: ptxas
-// would else move words that one load brought into the order that a matrix step takes before each
-// step again.
+// The value. On a GPU it is in a register of its own from here on, whatever it was moved from:
+// ptxas would else move words that one load brought into the order that a matrix step takes before
+// each step again.
 MLACHECK_DEVICE_FN std::uint32_t own_register(std::uint32_t value);
 
 }  // namespace mlacheck::device

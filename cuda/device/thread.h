@@ -4,8 +4,8 @@
 
 namespace mlacheck::device {
 
-// Where this thread stands. lane_index() and warp_index() are collectives (device/warp.h); warp_index()
-// is the same register in all lanes.
+// Where this thread stands. lane_index() and warp_index() are collectives (device/warp.h);
+// warp_index() is the same register in all lanes.
 MLACHECK_DEVICE_FN unsigned thread_index();
 MLACHECK_DEVICE_FN unsigned lane_index(MLACHECK_SITE_ONLY);
 MLACHECK_DEVICE_FN unsigned warp_index(MLACHECK_SITE_ONLY);

@@ -1,5 +1,5 @@
-// G products/s of a core on a small kernel: C = A B with tiles copied to shared memory, 16 warps, by
-// each variant of the tensor core. All checks are on.
+// G products/s of a core on a small kernel: C = A B with tiles copied to shared memory, 16 warps,
+// by each variant of the tensor core. All checks are on.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -82,7 +82,8 @@ void GlobalShadow::note(Lane& lane, Interval range, bool write, const Site& site
         if (it->second.write || write)
           check(lane, address, it->second.epoch, it->second.write, bytes, site);
     }
-    // Of what this access comes after nothing needs to be kept: who comes after it comes after that too.
+    // Of what this access comes after nothing needs to be kept: who comes after it comes after that
+    // too.
     Epoch& mine = write ? word.write : word.read;
     const bool covers = (mine.bytes & ~bytes) == 0;
     const bool joins = !write && covers && mine.bytes != 0 && mine.warp == warp;

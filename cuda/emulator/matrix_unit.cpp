@@ -26,8 +26,8 @@ void prepare(Register& x, MatrixOperation element) {
   x.prepared_for = element;
 }
 
-// One 8 x 8 matrix to 8 lines of 4 pairs, pairs[p * pitch + line]: a line is a row or, transposed, a
-// column.
+// One 8 x 8 matrix to 8 lines of 4 pairs, pairs[p * pitch + line]: a line is a row or, transposed,
+// a column.
 void spread(const std::uint32_t (*rows)[4], bool transposed, std::uint32_t* pairs, int pitch) {
   if (!transposed) {
     for (int p = 0; p < 4; ++p)

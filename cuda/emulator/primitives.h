@@ -35,7 +35,8 @@ void prefetch(const void* from, std::uint32_t bytes, const Site& site);
 inline constexpr std::size_t kMostZeros = 2048;
 const std::byte* zeros();
 
-// Warp collectives. pass is one that waits for nobody: that all lanes came to it the next one finds.
+// Warp collectives. pass is one that waits for nobody: that all lanes came to it the next one
+// finds.
 inline void pass(const Site& site) {
   Lane& lane = *current_lane;
   lane.passed = lane.passed * 31 + site.id();

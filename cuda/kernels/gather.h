@@ -18,9 +18,10 @@ MLACHECK_DEVICE_FN const std::byte* row_address(const SparseAttentionArguments& 
          std::int64_t{slot - page * a.page_size.divisor()} * a.row_stride;
 }
 
-// The gather: kWarps warps copy the rows of every tile of the block's items, in order, into the ring
-// of tiles in shared memory; a lane copies a row. An absent entry, and one past the end of the row,
-// becomes a row of zeros and a 0 in the mask, so nothing of it can reach a result. Of `Shared`:
+// The gather: kWarps warps copy the rows of every tile of the block's items, in order, into the
+// ring of tiles in shared memory; a lane copies a row. An absent entry, and one past the end of the
+// row, becomes a row of zeros and a 0 in the mask, so nothing of it can reach a result. Of
+// `Shared`:
 //
 //   rows[stage][row]       kRowPitch bytes each
 //   masks[stage][warp]     bit i: row i of the warp's rows is present

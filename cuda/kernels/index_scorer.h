@@ -11,7 +11,8 @@
 namespace mlacheck::kernels {
 
 // A warp of the index_scores kernels, with 32 keys in 64 registers; the queries stream past through
-// shared memory. A score depends on its query, its key and the weights alone. Its operations, in order:
+// shared memory. A score depends on its query, its key and the weights alone. Its operations, in
+// order:
 //
 //   dot_h   8 tensor-core steps. Step 2 j + i takes the dims 32 j + 8 t + 4 i ... + 3, t = 0 ... 3:
 //           so the 16 bytes that lane t loads of a key, or of a head, serve two steps
@@ -21,10 +22,11 @@ namespace mlacheck::kernels {
 //   s[t]    v[0,t] + v[1,t] + ... in ascending u
 //   score   (s[0] + s[1]) + (s[2] + s[3])
 //
-// so a product passes at most ceil(heads / 16) + 4 roundings after its own. Heads past the last count
-// as +0. Shared says how many units of a stage, and how many halves of a unit, a warp works on at one
-// time: no bit depends on it. A key whose page or slot does not exist scores -inf, and nothing of it is read; one outside
-// its row's range scores -inf, or nothing where scores are not masked.
+// so a product passes at most ceil(heads / 16) + 4 roundings after its own. Heads past the last
+// count as +0. Shared says how many units of a stage, and how many halves of a unit, a warp works
+// on at one time: no bit depends on it. A key whose page or slot does not exist scores -inf, and
+// nothing of it is read; one outside its row's range scores -inf, or nothing where scores are not
+// masked.
 template <device::Element E, class Shared>
 class IndexScorer {
   static constexpr float kOutside = -std::numeric_limits<float>::infinity();
@@ -57,8 +59,8 @@ class IndexScorer {
             block >= 0 && block * a_.page_size.divisor() + row < a_.slots};
   }
 
-  // Keys 16 m + lane / 4 and, in words[1], 8 after it: 16 bytes of each 64, from lane % 4 on. Row r of
-  // fragment [m][] is key 16 m + r.
+  // Keys 16 m + lane / 4 and, in words[1], 8 after it: 16 bytes of each 64, from lane % 4 on. Row r
+  // of fragment [m][] is key 16 m + r.
   MLACHECK_DEVICE_FN void set_keys(int m, const device::Words4 (&words)[2][kChunks]) {
     MLACHECK_UNROLL
     for (int j = 0; j < kChunks; ++j) MLACHECK_UNROLL
@@ -115,8 +117,8 @@ class IndexScorer {
     return device::add(takes_b ? b : a, device::shuffle_xor(takes_b ? a : b, lane_mask));
   }
 
-  // kUnits units, of whose heads `left` are left. Columns 2 t and 2 t + 1 of tile i are heads 4 i + t
-  // of a unit's lower and upper half.
+  // kUnits units, of whose heads `left` are left. Columns 2 t and 2 t + 1 of tile i are heads 4 i +
+  // t of a unit's lower and upper half.
   MLACHECK_DEVICE_FN void add_units(int unit, std::int32_t left, float (&sum)[4]) {
     const unsigned g = lane_ / 4, t = lane_ % 4;
     const unsigned word = g % 2 * kHalfWords + g / 2 * kHeadWords + t;

@@ -97,8 +97,8 @@ class IndexScores : IndexScorer<E, IndexScoresShared> {
   }
 };
 
-// The threads of a block, one on an SM: warps that hold keys, and a group of four of which one feeds
-// them. What registers the group gives, the others take.
+// The threads of a block, one on an SM: warps that hold keys, and a group of four of which one
+// feeds them. What registers the group gives, the others take.
 struct IndexScoresBlock {
   static constexpr unsigned kThreads = (kMostIndexWarps + 4) * device::kWarpSize;
   static constexpr unsigned kRegisters = 65'536 / kThreads / 8 * 8;  // of each thread at the start

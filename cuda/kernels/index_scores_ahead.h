@@ -17,10 +17,10 @@ struct IndexAheadShared {
 };
 static_assert(sizeof(IndexAheadShared) <= device::kSharedMemoryLimit);
 
-// index_scores where each row loads the keys for itself (index_scorer.h): for few tokens, which take
-// as long as the keys do to come. So keys are always on their way, as many as there is room for: once
-// a warp has its keys out of shared memory, it sends for those of its next item. Copies read whole
-// rows, which memory likes better than what the lanes of a fragment hold.
+// index_scores where each row loads the keys for itself (index_scorer.h): for few tokens, which
+// take as long as the keys do to come. So keys are always on their way, as many as there is room
+// for: once a warp has its keys out of shared memory, it sends for those of its next item. Copies
+// read whole rows, which memory likes better than what the lanes of a fragment hold.
 //
 // The first keys are sent for before it is known whether they stand in the row's range; where no
 // block table says where they lie, to the L2 cache, before the kernel before has ended.
@@ -157,8 +157,8 @@ class IndexScoresAhead : IndexScorer<E, IndexAheadShared> {
     device::arrive_warp_expecting(fetched, kKeysOfWarp * kIndexRowBytes);
   }
 
-  // set_keys uses every word: a load of which nothing has used the value may still be on its way when
-  // the next copy arrives.
+  // set_keys uses every word: a load of which nothing has used the value may still be on its way
+  // when the next copy arrives.
   MLACHECK_DEVICE_FN void take_keys() {
     present_ = coming_.present;
     MLACHECK_UNROLL

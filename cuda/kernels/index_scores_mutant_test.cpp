@@ -20,7 +20,8 @@ std::string place_of(const CallSite& site) {
          " " + std::string(name_of(site.primitive));
 }
 
-// Rows enough that the rings wrap around, in items of two or of one, some with keys of one warp alone.
+// Rows enough that the rings wrap around, in items of two or of one, some with keys of one warp
+// alone.
 ScoreOutcome run(std::uint32_t item_rows, std::vector<Mutation> mutations, bool list_call_sites,
                  int launches = 1) {
   IndexProblem problem(item_rows == 1 ? 26 : 8, 48, 128, Element::f16);

@@ -48,8 +48,8 @@ std::string refusal(const mlacheck_index_scores_problem& p) {
 IndexScoresPlan make_plan(const mlacheck_index_scores_problem& p, unsigned multiprocessors) {
   IndexScoresPlan plan;
   if (p.tokens == 0 || p.key_count == 0) return plan;
-  // Many rows share a load of the keys; fewer where the chip would be left idle. Fewer warps a block
-  // where the last rows and keys do not fill it either.
+  // Many rows share a load of the keys; fewer where the chip would be left idle. Fewer warps a
+  // block where the last rows and keys do not fill it either.
   const std::int64_t blocks = multiprocessors;
   const auto items = [&](std::int64_t rows, std::int64_t warps) {
     return divide_up(p.tokens, rows) * divide_up(p.key_count, warps * kKeysOfWarp);

@@ -53,7 +53,8 @@ TEST(IndexScoresPlan, ItemsCoverEveryRowAndKeyOnce) {
       }
 }
 
-// A block whose items all lie in one column would get the whole length, or nothing, of the triangle.
+// A block whose items all lie in one column would get the whole length, or nothing, of the
+// triangle.
 TEST(IndexScoresPlan, BlocksShareACausalTriangle) {
   for (const unsigned multiprocessors : {64u, 128u, 132u, 188u}) {
     const auto p = problem(32'768, 32'768);

@@ -44,8 +44,9 @@ MLACHECK_DEVICE_FN bool queries_stay(const IndexScoresArguments& a, const Shared
 }
 
 // The warp that feeds the others: it copies the queries of the block's items into the ring, 32
-// heads a stage with their weights, of the rows that have keys in the item's block. It runs ahead of
-// them into the next items, or its copies would wait behind their loads of keys. Heads past the last are zeros.
+// heads a stage with their weights, of the rows that have keys in the item's block. It runs ahead
+// of them into the next items, or its copies would wait behind their loads of keys. Heads past the
+// last are zeros.
 template <class S>
 class IndexQueries {
  public:

@@ -44,8 +44,8 @@ struct ScoreOutcome {
   bool wrote_slack = false;
 };
 
-// Queries, keys and weights between -1 and 1; the same for the same seed. All members may be changed
-// before a run.
+// Queries, keys and weights between -1 and 1; the same for the same seed. All members may be
+// changed before a run.
 struct IndexProblem {
   IndexProblem(std::int64_t rows, std::int64_t heads_of_a_row, std::int64_t columns,
                device::Element type, std::uint32_t seed = 1)
@@ -75,8 +75,8 @@ struct IndexProblem {
     return values;
   }
 
-  // Pages in an order that is not theirs, of as many requests; a row of slack after every page. What
-  // no row may read is NaN.
+  // Pages in an order that is not theirs, of as many requests; a row of slack after every page.
+  // What no row may read is NaN.
   void paginate(std::int64_t size, std::int64_t count) {
     page_size = size;
     requests = count;

@@ -22,8 +22,8 @@ std::string refusal(const mlacheck_index_select_problem& problem);
 // For a problem that is not refused.
 IndexSelectPlan make_plan(const mlacheck_index_select_problem& problem, unsigned multiprocessors);
 
-// The scores of `rows` rows from `first` on into the workspace, and what is selected from them: each
-// as a problem with its tensors.
+// The scores of `rows` rows from `first` on into the workspace, and what is selected from them:
+// each as a problem with its tensors.
 struct IndexSelectPart {
   IndexSelectPart(const mlacheck_index_select_problem& problem, const mlacheck_tensors& tensors,
                   const IndexSelectPlan& plan, void* workspace, std::int64_t first);

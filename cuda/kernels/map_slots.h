@@ -12,8 +12,8 @@ namespace mlacheck::kernels {
 //
 //   slot = block_table[position / block_size] * block_size + position % block_size
 //
-// A negative position, one past the table, or one on a negative entry of it gives -1. Slots are below
-// 2^31.
+// A negative position, one past the table, or one on a negative entry of it gives -1. Slots are
+// below 2^31.
 struct MapSlotsArguments {
   const std::int32_t* positions;  // [rows, columns]; may be slots
   std::int32_t* slots;

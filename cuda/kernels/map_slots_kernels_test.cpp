@@ -7,7 +7,8 @@
 #include "cuda/kernels/map_slots_launch.h"
 #include "reference/operators/map_slots.h"
 
-// The kernel against the reference, and wrong ones, which the comparison or the emulator must catch.
+// The kernel against the reference, and wrong ones, which the comparison or the emulator must
+// catch.
 namespace mlacheck::kernels {
 namespace {
 

@@ -5,8 +5,8 @@
 
 namespace mlacheck::kernels {
 
-// The score role of sparse_attention_16: warp w multiplies the 288 dims from 288 w for all 16 heads,
-// and does the softmax of heads 8 w ... 8 w + 7.
+// The score role of sparse_attention_16: warp w multiplies the 288 dims from 288 w for all 16
+// heads, and does the softmax of heads 8 w ... 8 w + 7.
 template <device::Element E>
 class Scores16 {
   using K = SparseAttention16;
@@ -134,8 +134,8 @@ class Scores16 {
     weights_.advance();
   }
 
-  // Folds the chunk into the state; hands the weights of the fold to the value warps, and at the end
-  // of the row the factor of the output.
+  // Folds the chunk into the state; hands the weights of the fold to the value warps, and at the
+  // end of the row the factor of the output.
   MLACHECK_DEVICE_FN void end_chunk(const Item& item, std::int32_t from, HeadState& state) {
     const HeadState chunk{softmax_.max[0], softmax_.sum[0], softmax_.largest[0]};
     device::wait(device::shared(s_.chunk_read), chunk_parity_ ^ 1);

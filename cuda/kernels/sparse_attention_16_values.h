@@ -5,7 +5,8 @@
 
 namespace mlacheck::kernels {
 
-// The value role of sparse_attention_16: warp w multiplies the 128 dims from 128 w for all 16 heads.
+// The value role of sparse_attention_16: warp w multiplies the 128 dims from 128 w for all 16
+// heads.
 template <device::Element E>
 class Values16 {
   using K = SparseAttention16;

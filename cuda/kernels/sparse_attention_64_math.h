@@ -67,8 +67,8 @@ class Math64 {
     multiply_values(3);
   }
 
-  // Whether the Q fragment of the second 16 heads is in shared memory: every other one and the last,
-  // so that each is on its way for two steps.
+  // Whether the Q fragment of the second 16 heads is in shared memory: every other one and the
+  // last, so that each is on its way for two steps.
   MLACHECK_DEVICE_FN static constexpr bool in_shared(int step) {
     return step % 2 == 1 || step == K::kSteps - 1;
   }

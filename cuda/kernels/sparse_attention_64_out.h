@@ -5,7 +5,8 @@
 
 namespace mlacheck::kernels {
 
-// What a math warp of sparse_attention_64 accumulates: 64 heads (four tiles of 16) x 64 dims of out.
+// What a math warp of sparse_attention_64 accumulates: 64 heads (four tiles of 16) x 64 dims of
+// out.
 template <device::Element E>
 class Out64 {
   using K = SparseAttention64;
@@ -39,7 +40,8 @@ class Out64 {
   MLACHECK_DEVICE_FN void end_chunk(const Item& item, std::int32_t from) {
     device::wait(device::shared(s_.chunk_written), chunk_parity_);
     chunk_parity_ ^= 1;
-    // Asked anew, or the compiler keeps the addresses below in registers through the loop over tiles.
+    // Asked anew, or the compiler keeps the addresses below in registers through the loop over
+    // tiles.
     const unsigned lane = device::lane_index();
     const bool first = from == item.begin, last = from + a_.chunk >= item.end;
     const std::int64_t keeper = a_.split ? item.number : device::block_index();

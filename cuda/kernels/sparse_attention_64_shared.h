@@ -22,8 +22,8 @@ struct SparseAttention64 {
   static constexpr int kSlices = 4;                     // of the 576 dims
   static constexpr int kSteps = kQkDim / kSlices / 16;  // of 16 dims in a slice
 
-  // Q fragments of a math warp that are kept in shared memory, of its second 16 heads: registers are
-  // scarcer.
+  // Q fragments of a math warp that are kept in shared memory, of its second 16 heads: registers
+  // are scarcer.
   static constexpr int kSharedSteps = 5;
 
   struct Weights {

@@ -98,7 +98,8 @@ class Softmax64 {
   MLACHECK_DEVICE_FN void end_chunk(const Item& item, std::int32_t from) {
     device::wait(device::shared(s_.chunk_read), chunk_parity_ ^ 1);
     chunk_parity_ ^= 1;
-    // Asked anew, or the compiler keeps the addresses below in registers through the loop over tiles.
+    // Asked anew, or the compiler keeps the addresses below in registers through the loop over
+    // tiles.
     const unsigned lane = device::lane_index();
     if (lane % 4 == 0) {
       MLACHECK_UNROLL

@@ -5,8 +5,8 @@
 
 namespace mlacheck::kernels {
 
-// Folds the chunks of a row, in order, into its result: what a block that does all of a row's chunks
-// does, operation for operation.
+// Folds the chunks of a row, in order, into its result: what a block that does all of a row's
+// chunks does, operation for operation.
 //
 // A block takes 16 heads of a token and some of the eight times 64 columns: 256 threads, each one
 // 16-byte fragment of the partial results at a time. `kGroupHeads` is that of the kernel that wrote

@@ -7,7 +7,8 @@
 
 #include "cuda/kernels/sparse_attention_testing.h"
 
-// The kernels with one barrier, wait, count or copy changed, each in turn: the emulator must notice.
+// The kernels with one barrier, wait, count or copy changed, each in turn: the emulator must
+// notice.
 namespace mlacheck::kernels::testing {
 namespace {
 
@@ -20,8 +21,8 @@ std::string place_of(const CallSite& site) {
          " " + std::string(name_of(site.primitive));
 }
 
-// Rows for one block: 20 tiles in two chunks, so that every ring wraps around and a chunk is folded;
-// and rows of one tile, which hide nothing behind a tile's other barriers.
+// Rows for one block: 20 tiles in two chunks, so that every ring wraps around and a chunk is
+// folded; and rows of one tile, which hide nothing behind a tile's other barriers.
 Attention problem_for(int group_heads) {
   Attention attention(6, group_heads, 320, 400);
   attention.topk_length = {320, 10, 0, 16, 9, 320};

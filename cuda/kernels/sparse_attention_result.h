@@ -38,8 +38,8 @@ MLACHECK_DEVICE_FN void write_head(const SparseAttentionArguments& a, std::uint3
     device::store(a.max_logit + at, device::fused_multiply_add(state.largest, kLn2, 0.0f));
 }
 
-// A sum of weighted values by output_factor. A sum of -0 gives +0, so that what leaves a sum's value
-// unchanged (trailing absent entries) leaves the result's bits unchanged.
+// A sum of weighted values by output_factor. A sum of -0 gives +0, so that what leaves a sum's
+// value unchanged (trailing absent entries) leaves the result's bits unchanged.
 MLACHECK_DEVICE_FN float normalised(float sum, float factor) {
   return factor < 0.0f ? 0.0f : device::fused_multiply_add(sum, factor, 0.0f);
 }

@@ -7,12 +7,12 @@ namespace mlacheck::kernels {
 // top_k: the k largest scores of each row, exactly, ascending by index; equal scores by the lowest
 // index, NaN last.
 //
-// A row is read once. A sample of it gives a threshold that, in all likelihood, somewhat more than k
-// of its scores reach; these candidates are listed while the row streams by, and the k-th largest is
-// found among them by radix selection in shared memory. Where the guess was wrong, the same radix
-// selection runs over the row itself, and what reaches its threshold is collected again: slower, the
-// same result. Scores are ranked with their index below them, so that no two are equal: a plateau of
-// zeros is sampled, cut and selected as anything else is.
+// A row is read once. A sample of it gives a threshold that, in all likelihood, somewhat more than
+// k of its scores reach; these candidates are listed while the row streams by, and the k-th largest
+// is found among them by radix selection in shared memory. Where the guess was wrong, the same
+// radix selection runs over the row itself, and what reaches its threshold is collected again:
+// slower, the same result. Scores are ranked with their index below them, so that no two are equal:
+// a plateau of zeros is sampled, cut and selected as anything else is.
 //
 // Candidates are listed by ascending index, and so are written: no order of threads shows anywhere.
 //
@@ -20,9 +20,9 @@ namespace mlacheck::kernels {
 //   top_k_slices   many blocks a row: each samples the row, and lists the candidates of its slice
 //   top_k_merge    a block a row: selects from the candidates of all slices
 //
-// Two kernels in place of a cluster of blocks: 32 blocks can share a row rather than 8, which is what
-// a row of a million needs; only one message passes between them, the candidates, and it fits the
-// programmatic launch; and clusters have not been seen at work on SM120.
+// Two kernels in place of a cluster of blocks: 32 blocks can share a row rather than 8, which is
+// what a row of a million needs; only one message passes between them, the candidates, and it fits
+// the programmatic launch; and clusters have not been seen at work on SM120.
 template <class Rules>
 MLACHECK_KERNEL(TopK::kThreads, 1)
 top_k_rows(const TopKArguments arguments) {

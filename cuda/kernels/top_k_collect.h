@@ -53,8 +53,9 @@ MLACHECK_DEVICE_FN std::uint32_t counts_of_nibbles(unsigned mask) {
 }
 
 // Lists the scores of vectors [begin, end) of a row that reach a rank, by ascending place:
-// keep(number, score, place). Gives how many there are; where these are more than kCapacity, not all
-// are kept. The block meets once a tile; what was kept it does not know yet. `first` is the first tile.
+// keep(number, score, place). Gives how many there are; where these are more than kCapacity, not
+// all are kept. The block meets once a tile; what was kept it does not know yet. `first` is the
+// first tile.
 template <class Rules, class Keep>
 MLACHECK_DEVICE_FN std::uint32_t collect(TopK::Scratch& s, const TopKRow& row, TopKTile first,
                                          std::uint32_t begin, std::uint32_t end, Rank rank,

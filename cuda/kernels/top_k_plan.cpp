@@ -7,8 +7,8 @@
 namespace mlacheck::kernels {
 namespace {
 
-// A slice has at least so many scores; a row below kLeastSliced is one block's, which takes it sooner
-// than two kernels do.
+// A slice has at least so many scores; a row below kLeastSliced is one block's, which takes it
+// sooner than two kernels do.
 constexpr std::int64_t kLeastSlice = 4096;
 constexpr std::int64_t kLeastSliced = 32'768;
 

@@ -83,8 +83,8 @@ struct Digits {
 
 // Counts values by their digit and finds the bin of the m-th largest.
 //
-// each_value(visit) calls visit(value, counts) for all values that count, of which at least m lie in
-// the window and none elsewhere, and perhaps for others.
+// each_value(visit) calls visit(value, counts) for all values that count, of which at least m lie
+// in the window and none elsewhere, and perhaps for others.
 template <class Rules, class EachValue>
 MLACHECK_DEVICE_FN FoundBin find_digit(TopK::Scratch& s, EachValue each_value, const Digits& digits,
                                        std::uint32_t m) {
@@ -98,7 +98,8 @@ MLACHECK_DEVICE_FN FoundBin find_digit(TopK::Scratch& s, EachValue each_value, c
 
 // The least of a bin that holds the m-th largest value, and what is in that bin: one value, or
 // several of which at most `slack` are too many. Radix selection: each round counts the values of a
-// window, [low, low + 2^bits) at first, by their next digit, and the digit's bin is the next window.
+// window, [low, low + 2^bits) at first, by their next digit, and the digit's bin is the next
+// window.
 template <class Rules, class EachValue>
 MLACHECK_DEVICE_FN FoundBin select(TopK::Scratch& s, EachValue each_value, std::uint32_t low,
                                    int bits, std::uint32_t m, std::uint32_t slack) {

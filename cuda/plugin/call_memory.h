@@ -42,7 +42,8 @@ class CallMemory {
   void wait() const {
     if (device_block_) synchronise_device();
   }
-  // The kernel's outputs and what else it wrote, into the block in host memory, but for the headers.
+  // The kernel's outputs and what else it wrote, into the block in host memory, but for the
+  // headers.
   void fetch(std::size_t header_bytes) {
     if (!device_block_) return;
     std::vector<std::byte> header(header_bytes);

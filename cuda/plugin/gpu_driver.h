@@ -46,8 +46,8 @@ struct TimingDriver {
 
 // The driver, loaded once; nothing where there is none, or no GPU.
 const std::optional<Driver>& driver();
-// With the first GPU's primary context as this thread's. Throws std::runtime_error with the driver's
-// words, or where there is no GPU.
+// With the first GPU's primary context as this thread's. Throws std::runtime_error with the
+// driver's words, or where there is no GPU.
 const Driver& current_driver();
 // Throws std::runtime_error naming what the driver lacks.
 TimingDriver timing_driver();

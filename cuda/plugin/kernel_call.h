@@ -36,8 +36,8 @@ enum class CallTensor : std::uint32_t {
 };
 inline constexpr std::size_t kCallTensors = 18;
 
-// What stands around the tensors of a call and around its workspace. A whole page, so that kernels that read rows in
-// large steps stay inside the block too.
+// What stands around the tensors of a call and around its workspace. A whole page, so that kernels
+// that read rows in large steps stay inside the block too.
 inline constexpr std::size_t kGuardBytes = 4096;
 // Of the address of every tensor and of the workspace.
 inline constexpr std::size_t kTensorAlignment = 256;
@@ -62,11 +62,12 @@ struct CallSeries {
 
 // What an output holds before the kernel writes it.
 std::byte poison_of(CallTensor tensor);
-// By the bits of an element of an output: hardly any value that a kernel writes has them, of floats a NaN
-// of all ones.
+// By the bits of an element of an output: hardly any value that a kernel writes has them, of floats
+// a NaN of all ones.
 bool is_unwritten(std::span<const std::byte> element, CallTensor tensor);
 
-// What stands at the start of the shared block, one for each stage, kHeaderBytes apart (PROTOCOL.md).
+// What stands at the start of the shared block, one for each stage, kHeaderBytes apart
+// (PROTOCOL.md).
 struct CallHeader {
   struct Piece {
     std::uint64_t offset;  // from the start of the block; 0: the call has no such tensor
@@ -89,8 +90,8 @@ std::vector<const CallHeader*> headers_of(std::span<const std::byte> block);
 //
 //   header | guard | tensor | guard | guard | tensor | guard | ...
 //
-// or a chain of calls, stage after stage, of which one may read what another has written. Of a cache
-// whose pages lie far apart only the pages are memory (block_parts.h).
+// or a chain of calls, stage after stage, of which one may read what another has written. Of a
+// cache whose pages lie far apart only the pages are memory (block_parts.h).
 //
 // A guard shows writes outside a tensor. Outputs start as poison (all ones, a NaN, for floats;
 // kIntegerPoison for integers), so that what a kernel leaves unwritten shows. Inputs are hashed, so

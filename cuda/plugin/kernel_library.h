@@ -49,8 +49,8 @@ class KernelLibrary {
   std::chrono::seconds call_timeout() const;
   // How many calls of its kernels have hung: after kMostHangs there is no other.
   std::int64_t hangs() const;
-  // Asks the processes that have made its calls to end, and says what is wrong with their ends: a crash
-  // after the last answer, in a destructor or a thread, say.
+  // Asks the processes that have made its calls to end, and says what is wrong with their ends: a
+  // crash after the last answer, in a destructor or a thread, say.
   std::vector<std::string> finish() const;
 
  private:

@@ -14,7 +14,8 @@
 
 namespace mlacheck {
 
-// Long enough for the largest recipe on a slow machine, short enough to wait for a kernel that hangs.
+// Long enough for the largest recipe on a slow machine, short enough to wait for a kernel that
+// hangs.
 inline constexpr std::chrono::seconds kKernelTimeout{300};
 // Long enough for any library's constructors, short enough to wait for one that hangs.
 inline constexpr std::chrono::seconds kLoadTimeout{30};
@@ -69,7 +70,8 @@ class KernelProcessPool {
   // Calls that have hung, here or afresh.
   std::int64_t hangs() const { return *hangs_; }
   void note_hang() { ++*hangs_; }
-  // Asks those that are given back to end, all at once: what is wrong with the ends of some, each once.
+  // Asks those that are given back to end, all at once: what is wrong with the ends of some, each
+  // once.
   std::vector<std::string> finish(std::chrono::milliseconds patience = kEndTimeout);
 
  private:

@@ -23,14 +23,14 @@ struct CallOutcome {
 };
 
 // Makes the call in another process, so that a kernel that crashes, hangs or corrupts memory is a
-// verdict and not the end of the run. Outputs are then in the call. That process makes the next call
-// of the library's kernels too, unless this one goes wrong. Throws std::runtime_error when no
+// verdict and not the end of the run. Outputs are then in the call. That process makes the next
+// call of the library's kernels too, unless this one goes wrong. Throws std::runtime_error when no
 // process can be had.
 CallOutcome run_in_worker(const KernelCall& call, const KernelTarget& target);
 
 // The same, timed, with as many calls as it has data for: outputs are those of calls in a graph. A
-// kernel on host memory refuses. Always in a fresh process, which is then asked to end: a bad end is the
-// outcome.
+// kernel on host memory refuses. Always in a fresh process, which is then asked to end: a bad end
+// is the outcome.
 CallOutcome time_in_worker(const KernelCall& call, const KernelTarget& target);
 
 // The same for the kernel's `supports` alone: done when it supports the problem, refused with its

@@ -33,10 +33,10 @@ SharedMemory memory_for_description();
 // In the worker. Throws std::length_error naming the text that is too long.
 void describe(const KernelLibrary& library, LibraryDescription& description);
 
-// The library as a worker finds it: checked like an opened one, with kernels that have no functions.
-// Nothing of the library runs here. Its targets are calls by processes like that one. Throws
-// KernelLibraryError when it is none, or when loading it crashes, ends the process or takes longer
-// than its time; std::runtime_error when no process can be had.
+// The library as a worker finds it: checked like an opened one, with kernels that have no
+// functions. Nothing of the library runs here. Its targets are calls by processes like that one.
+// Throws KernelLibraryError when it is none, or when loading it crashes, ends the process or takes
+// longer than its time; std::runtime_error when no process can be had.
 KernelLibrary describe_in_worker(KernelService service);
 
 }  // namespace mlacheck

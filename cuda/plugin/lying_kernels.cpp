@@ -1,5 +1,5 @@
-// A library of kernels that misbehave, each in one way; and, of one kernel, libraries that lie about
-// themselves: LYING_LIBRARY picks the lie.
+// A library of kernels that misbehave, each in one way; and, of one kernel, libraries that lie
+// about themselves: LYING_LIBRARY picks the lie.
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -71,8 +71,8 @@ int hangs(const mlacheck_problem*, const mlacheck_tensors*, void*, std::uint64_t
   hang();
 }
 
-// Leaves a process behind; both write down who they are. `away`: in a session of its own, as another
-// program without an environment.
+// Leaves a process behind; both write down who they are. `away`: in a session of its own, as
+// another program without an environment.
 void leave_child(const mlacheck_tensors* t, bool away = false) {
   const pid_t child = fork();
   if (child == 0 && away) {

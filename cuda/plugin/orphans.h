@@ -7,10 +7,10 @@
 namespace mlacheck {
 
 // What workers leave behind. The processes that a worker's kernels start stay below it, whatever
-// session, group or environment they have moved to, as it is their reaper (keep_descendants); when it
-// ends, they fall to this process, which is the next one. So all below this process that is below no
-// living worker, nor below what it had started before the first, was left behind by one that has
-// ended. From then on it must start nothing else that it wants to live.
+// session, group or environment they have moved to, as it is their reaper (keep_descendants); when
+// it ends, they fall to this process, which is the next one. So all below this process that is
+// below no living worker, nor below what it had started before the first, was left behind by one
+// that has ended. From then on it must start nothing else that it wants to live.
 
 // In a worker, before its exec.
 void keep_descendants();

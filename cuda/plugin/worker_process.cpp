@@ -53,8 +53,8 @@ constexpr std::chrono::seconds kLastWords{1};
   _exit(written == sizeof(error) ? 127 : 126);
 }
 
-// This process's. Threads of OpenMP that wait are not to hold the cores meanwhile: this process needs
-// them between the calls.
+// This process's. Threads of OpenMP that wait are not to hold the cores meanwhile: this process
+// needs them between the calls.
 std::vector<const char*> environment_of_worker() {
   std::vector<const char*> variables;
   if (getenv("OMP_WAIT_POLICY") == nullptr) variables.push_back("OMP_WAIT_POLICY=passive");

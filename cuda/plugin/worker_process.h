@@ -13,8 +13,8 @@
 namespace mlacheck {
 
 // A process that answers packets (worker_socket.h). What it prints goes to stderr. It leads a
-// process group that is killed with it, as is what a kernel started outside of the group (orphans.h);
-// and it does not outlive this process, however that ends.
+// process group that is killed with it, as is what a kernel started outside of the group
+// (orphans.h); and it does not outlive this process, however that ends.
 class WorkerProcess {
  public:
   using Clock = std::chrono::steady_clock;

@@ -15,8 +15,8 @@ inline constexpr std::size_t kMostPacketBytes = 4096;
 // nothing in.
 bool send_packet(int socket, std::string_view text, int file_descriptor = -1);
 
-// What has come; empty text: the other side has closed its end. Longer packets are cut. Nothing when
-// none is there yet. File descriptors that come along are closed.
+// What has come; empty text: the other side has closed its end. Longer packets are cut. Nothing
+// when none is there yet. File descriptors that come along are closed.
 std::optional<std::string> receive_packet(int socket);
 
 // The worker's side: waits for a packet and the file descriptor that comes with it, which is the

@@ -12,8 +12,8 @@
 namespace mlacheck::law {
 namespace {
 
-// Selections from given scores are exact, so each changed problem has one answer, or, where ties may
-// fall anywhere, an exact test: the laws of top_k make problems.
+// Selections from given scores are exact, so each changed problem has one answer, or, where ties
+// may fall anywhere, an exact test: the laws of top_k make problems.
 
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
@@ -58,7 +58,8 @@ void run_score_power(const Recipe& recipe, LawTrial& trial) {
   }
 }
 
-// The case with `before` columns more at the start of every row and `after` at its end, all `score`.
+// The case with `before` columns more at the start of every row and `after` at its end, all
+// `score`.
 TopKCase widened(const TopKRecipe& recipe, std::int64_t before, std::int64_t after, float score) {
   TopKCase c(recipe);
   const std::vector<float> values = values_of(c.inputs[0]);

@@ -30,8 +30,8 @@ struct Law {
 std::span<const Law> laws();
 
 // Puts the law to the kernel: what every comparison said, PASS where all held. SKIPPED, with the
-// reason, where the kernel refuses the changed problem, or the case cannot be changed so. Empty where
-// the law does not apply.
+// reason, where the kernel refuses the changed problem, or the case cannot be changed so. Empty
+// where the law does not apply.
 std::vector<CheckResult> check_law(const Law& law, const Recipe& recipe,
                                    const KernelLibrary& library, const mlacheck_kernel& kernel);
 

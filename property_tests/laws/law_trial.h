@@ -29,8 +29,8 @@ class LawTrial {
   // laws write it anew.
   SparseAttentionRecipe as_read(SparseAttentionRecipe recipe) const;
 
-  // The finished call; null when it did not end well. `what`: how the problem was changed, empty for
-  // the recipe's own. A refusal is none of the law's business.
+  // The finished call; null when it did not end well. `what`: how the problem was changed, empty
+  // for the recipe's own. A refusal is none of the law's business.
   std::unique_ptr<KernelCall> run(std::unique_ptr<KernelCall> call, const std::string& what);
   std::unique_ptr<KernelCall> run(const SparseAttentionCase& c, const std::string& what);
   std::unique_ptr<KernelCall> run(const IndexScoresProblem& problem, const std::string& what);

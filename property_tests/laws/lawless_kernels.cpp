@@ -1,5 +1,5 @@
-// Kernels that compute as the reference does, but for one thing each that a law shows and that judging
-// the same recipe alone does not: what the laws' test runs.
+// Kernels that compute as the reference does, but for one thing each that a law shows and that
+// judging the same recipe alone does not: what the laws' test runs.
 
 #include <algorithm>
 #include <array>

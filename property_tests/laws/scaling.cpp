@@ -25,8 +25,8 @@ void scale(std::vector<float>& values, int power) {
   for (float& x : values) x = std::ldexp(x, power);
 }
 
-// Least exponent of a product of q and kv that stays far from subnormal numbers in fp32, whatever is
-// lost on the way.
+// Least exponent of a product of q and kv that stays far from subnormal numbers in fp32, whatever
+// is lost on the way.
 constexpr int kLeastExponent = -60;
 
 bool is_far_from_subnormal(const std::vector<float>& values, int power) {
@@ -43,9 +43,9 @@ void drop_tiny(std::vector<float>& values) {
     if (std::abs(x) < std::ldexp(1.0f, kLeastExponent)) x = 0;
 }
 
-// The cache times 2^power, sm_scale times 2^-power: the same scores and weights, bit for bit, and out
-// times 2^power. What compares raw products of q and k with a constant, or narrows values on the way,
-// breaks it.
+// The cache times 2^power, sm_scale times 2^-power: the same scores and weights, bit for bit, and
+// out times 2^power. What compares raw products of q and k with a constant, or narrows values on
+// the way, breaks it.
 void run_cache_power(const Recipe& recipe, LawTrial& trial) {
   SparseAttentionCase c(trial.as_read(std::get<SparseAttentionRecipe>(recipe)));
   Tensor& kv = tensor(c.inputs, "kv");

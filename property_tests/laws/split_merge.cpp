@@ -121,7 +121,8 @@ void check_merge(const std::vector<Part>& parts, const SparseAttentionOracle& wh
   } while (every ? std::next_permutation(order.begin(), order.end()) : turns < parts.size());
 }
 
-// The parts of a row without NaN and Inf, merged as a caller would that knows the conventions alone.
+// The parts of a row without NaN and Inf, merged as a caller would that knows the conventions
+// alone.
 void check_row(const Parts& split, const SparseAttentionProblem& problem, std::int64_t t,
                const SparseAttentionResult& result, LawTrial& trial, const std::string& what) {
   NumericsContract contract = trial.contract();

@@ -4,8 +4,8 @@
 
 #include "cuda/include/mlacheck_kernel.h"
 
-// Kernels that are right, each by another arithmetic that a GPU's kernel may have, and says so: what
-// a campaign must not flag.
+// Kernels that are right, each by another arithmetic that a GPU's kernel may have, and says so:
+// what a campaign must not flag.
 namespace mlacheck::legal {
 
 inline constexpr mlacheck_accumulation kScalar = {1, MLACHECK_SUM_SEQUENTIAL, 0, 25, 1};

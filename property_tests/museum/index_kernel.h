@@ -20,8 +20,8 @@ struct KeyRange {
   std::int64_t end;
 };
 
-// A plain kernel of index scores, and of the selection after them: fp32, in 16 lanes. A hook that is
-// null leaves its step as it is.
+// A plain kernel of index scores, and of the selection after them: fp32, in 16 lanes. A hook that
+// is null leaves its step as it is.
 struct IndexKernel {
   Label label;
 

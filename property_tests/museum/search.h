@@ -66,8 +66,8 @@ struct SearchResult {
 };
 inline constexpr std::int64_t kFlatCases = 200;
 
-// A campaign that ends with the first failure. `progress` is told how many cases were tried, and says
-// whether to go on.
+// A campaign that ends with the first failure. `progress` is told how many cases were tried, and
+// says whether to go on.
 SearchResult search(Museum& museum, const std::string& name, const CampaignPlan& plan,
                     const std::function<bool(std::int64_t)>& progress);
 

@@ -24,8 +24,8 @@ struct StoredRecipe {
 std::vector<StoredRecipe> parse_stored_recipes(std::string_view text, std::string_view file);
 std::vector<StoredRecipe> read_stored_recipes(const std::filesystem::path& file);
 
-// Puts every recipe to its fault: FAIL for each fault that its check does not see, and for each that
-// has no recipe; and one line for all. load(seconds): the library, whose calls have so long.
+// Puts every recipe to its fault: FAIL for each fault that its check does not see, and for each
+// that has no recipe; and one line for all. load(seconds): the library, whose calls have so long.
 std::vector<CheckResult> replay(const std::vector<StoredRecipe>& recipes,
                                 const std::function<KernelLibrary(int seconds)>& load);
 

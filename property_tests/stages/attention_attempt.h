@@ -19,8 +19,8 @@ struct AttentionAttempt {
   // What the parts make; in their memory.
   SparseAttentionProblem problem() const;
 
-  // The values of entries apart from their keys: each entry gets a row of its own, [value, key], and
-  // q has zeros for the value. Fills `values`.
+  // The values of entries apart from their keys: each entry gets a row of its own, [value, key],
+  // and q has zeros for the value. Fills `values`.
   void part_values();
   // Entry j of row t, present or not.
   std::int32_t& entry(std::int64_t t, std::int64_t j) {

@@ -8,8 +8,8 @@
 #include "property_tests/stages/stage.h"
 #include "reference/operators/top_k.h"
 
-// Indexers and selections as stage_test.cpp has attention: plain loops with one fault each that must be
-// named.
+// Indexers and selections as stage_test.cpp has attention: plain loops with one fault each that
+// must be named.
 namespace mlacheck {
 namespace {
 

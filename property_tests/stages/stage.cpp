@@ -23,8 +23,8 @@ namespace {
 
 using namespace stages;
 
-// Multiplications that an oracle does on one core, at least; to judge a case once must not take longer
-// than there is time.
+// Multiplications that an oracle does on one core, at least; to judge a case once must not take
+// longer than there is time.
 constexpr double kProductsASecond = 1 << 27;
 
 std::vector<Finding> judge_attempt(const AttentionAttempt& a) {

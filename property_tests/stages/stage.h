@@ -33,8 +33,9 @@ std::vector<Suspect> suspects(const TopKCase& c, const NumericsContract& contrac
                               Patience& patience);
 
 // Runs the kernel on each of the recipes (the failing one and what it shrank to) and says what
-// explains them all, or which outputs were not written whole: "as if: the RoPE elements were left out of q . k; stage: scores". Empty where
-// nothing does. Of a case of which not all variants could be tried in the seconds it says so.
+// explains them all, or which outputs were not written whole: "as if: the RoPE elements were left
+// out of q . k; stage: scores". Empty where nothing does. Of a case of which not all variants could
+// be tried in the seconds it says so.
 std::string explain_failure(std::span<const Recipe> recipes, const KernelLibrary& library,
                             const mlacheck_kernel& kernel, double seconds);
 

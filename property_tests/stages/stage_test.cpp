@@ -7,8 +7,8 @@
 #include <limits>
 #include <numbers>
 
-// Kernels of plain loops in double, written apart from the variants, with one fault each that must be
-// named.
+// Kernels of plain loops in double, written apart from the variants, with one fault each that must
+// be named.
 namespace mlacheck {
 namespace {
 

@@ -113,8 +113,8 @@ TEST_P(OrderedSum, ZerosAtTheEndChangeNoBit) {
     }
 }
 
-// Of each size a whole tile, a part of one, and more than one block; of n also more than is taken at
-// a time.
+// Of each size a whole tile, a part of one, and more than one block; of n also more than is taken
+// at a time.
 TEST_P(OrderedSum, BlocksOfDotsUnderEveryInstructionSet) {
   Numbers numbers(GetParam());
   constexpr float kUntouched = 12345;

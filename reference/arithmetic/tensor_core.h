@@ -83,8 +83,8 @@ struct alignas(64) MmaBlockB {
 void mma_chain(Mma mma, const MmaBlockA* a, const MmaBlockB* b, std::int64_t instructions,
                float (&c)[16][8]);
 
-// A whole A [rows][k] or B [k][columns], prepared: element bits, row-major, `stride` elements a row.
-// Any number of rows and columns (padded with zeros inside); k a multiple of mma_k(mma), else
+// A whole A [rows][k] or B [k][columns], prepared: element bits, row-major, `stride` elements a
+// row. Any number of rows and columns (padded with zeros inside); k a multiple of mma_k(mma), else
 // std::invalid_argument.
 class MmaA {
  public:

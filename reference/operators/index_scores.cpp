@@ -16,8 +16,8 @@ namespace {
 using detail::require;
 using detail::size;
 
-// Key ranges, requests and block tables are int32: with this, no key, slot or place in a block table
-// overflows int64.
+// Key ranges, requests and block tables are int32: with this, no key, slot or place in a block
+// table overflows int64.
 constexpr std::int64_t kMaxKeys = std::int64_t{1} << 31;
 constexpr std::int64_t kKeyBlock = 128;  // keys of one piece of work
 

@@ -10,8 +10,8 @@ namespace mlacheck::detail {
 
 // body(i, state) for i in [0, n), threads split the rows; every thread that gets one makes a state
 // for all of its own. One row has no threads of its own: what it calls may. An exception must not
-// leave an OpenMP region: the first one is thrown again after it, with some rows undone. For sources
-// compiled with OpenMP.
+// leave an OpenMP region: the first one is thrown again after it, with some rows undone. For
+// sources compiled with OpenMP.
 template <class MakeState, class Body>
 void parallel_rows(std::int64_t n, const MakeState& make_state, const Body& body) {
   std::exception_ptr first;

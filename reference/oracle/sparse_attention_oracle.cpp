@@ -92,9 +92,9 @@ void softmax(SparseAttentionOracle& oracle, std::int64_t h, Eigen::Ref<Eigen::Ar
   oracle.score_spread[h] = std::sqrt((w * (finite - center).square()).sum());
 }
 
-// Keys of equal score get equal weights where a kernel has one maximum for them, and so equal rounding
-// errors: (sum w v)^2 in place of sum (w v)^2. In parts of a row with maxima of their own they do not: the
-// larger of both. Equal means equal within the oracle's own error.
+// Keys of equal score get equal weights where a kernel has one maximum for them, and so equal
+// rounding errors: (sum w v)^2 in place of sum (w v)^2. In parts of a row with maxima of their own
+// they do not: the larger of both. Equal means equal within the oracle's own error.
 void join_equal_scores(SparseAttentionOracle& oracle, std::int64_t h) {
   const auto s = oracle.score.row(h);
   const auto w = oracle.weight.row(h);

@@ -8,8 +8,8 @@
 namespace mlacheck {
 
 // Where on a plane of an output elements are wrong or near it: each cell has the worst of its
-// elements. At most kMostCells cells a side; a cell covers 1, 2, 4 ... rows, or columns, as the plane
-// grows.
+// elements. At most kMostCells cells a side; a cell covers 1, 2, 4 ... rows, or columns, as the
+// plane grows.
 class HeatMap {
  public:
   static constexpr std::int64_t kMostCells = 64;

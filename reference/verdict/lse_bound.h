@@ -28,14 +28,14 @@ double empty_lse(const NumericsContract& contract);
 double common_weight_error(const SparseAttentionOracle& oracle, const NumericsContract& contract,
                            std::int64_t h);
 
-// Whether a weight's rounding is independent of its value, as the statistical bound takes it to be. It
-// is not where a key has few coordinates: with one, its value says what its score is, and so its weight.
-// Of 4096 clean rows of 2048 keys with bf16 weights some are outside that bound with 1 to 4 coordinates,
-// none with 6, 8 or 16.
+// Whether a weight's rounding is independent of its value, as the statistical bound takes it to be.
+// It is not where a key has few coordinates: with one, its value says what its score is, and so its
+// weight. Of 4096 clean rows of 2048 keys with bf16 weights some are outside that bound with 1 to 4
+// coordinates, none with 6, 8 or 16.
 bool roundings_are_independent(const SparseAttentionOracle& oracle);
 
-// statistical(...) of a sum over the row's keys in fp32. Terms of a few units in the last place of the sum
-// all round alike, away if they are smaller still: their share of the worst case is likely.
+// statistical(...) of a sum over the row's keys in fp32. Terms of a few units in the last place of
+// the sum all round alike, away if they are smaller still: their share of the worst case is likely.
 double likely_sum_error(const Accumulation& sum, const SparseAttentionOracle& oracle,
                         std::int64_t h, std::int64_t merges, double lambda);
 

@@ -26,7 +26,8 @@ class Tally {
 
   // IMPROBABLE from the first element on: see kLambda for how rarely a clean kernel shows one.
   // MISTRUSTED instead of PASS when an element has no bound, or when zeros would have passed for
-  // nearly all of sum |expected|; of an output that is negligible throughout, zeros and its negative.
+  // nearly all of sum |expected|; of an output that is negligible throughout, zeros and its
+  // negative.
   Finding finding(std::string stage) const;
 
  private:

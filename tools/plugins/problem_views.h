@@ -12,7 +12,8 @@
 #include "reference/operators/kv_record_656.h"
 #include "reference/operators/sparse_attention.h"
 
-// What a kernel library written against the operators makes of the C structs that it is called with.
+// What a kernel library written against the operators makes of the C structs that it is called
+// with.
 namespace mlacheck::plugin {
 
 inline void say(char* why, std::size_t size, const std::string& text) {

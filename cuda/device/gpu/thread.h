@@ -4,8 +4,8 @@ namespace mlacheck::device {
 
 __device__ __forceinline__ unsigned thread_index() { return threadIdx.x; }
 
-// A shuffle, or ptxas computes it again at each use; a reduction, so that the warp's number is known
-// to be the same in all lanes.
+// A shuffle, or ptxas computes it again at each use; a reduction, so that the warp's number is
+// known to be the same in all lanes.
 __device__ __forceinline__ unsigned lane_index() {
   return __shfl_sync(~0u, threadIdx.x % 32, threadIdx.x % 32);
 }

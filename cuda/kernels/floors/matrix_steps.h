@@ -7,8 +7,8 @@
 
 namespace mlacheck::kernels {
 
-// The floor of whatever multiplies: as many steps of mma_m16n8k16 as a problem has, on operands that
-// stay in registers.
+// The floor of whatever multiplies: as many steps of mma_m16n8k16 as a problem has, on operands
+// that stay in registers.
 struct MatrixSteps {
   static constexpr unsigned kThreads = 512;
   static constexpr int kChains = 8;  // independent accumulators of a warp: more are not faster
