@@ -11,8 +11,8 @@ namespace mlacheck {
 
 // The library's kernels on a layer's own operands:
 //
-//   sparse_attention           on the layer's indices, so that no ambiguity of the selection reaches
-//                              the verdict
+//   sparse_attention           on the layer's indices, so that no ambiguity of the selection
+//                              reaches the verdict
 //   index_scores, index_select on its index queries, keys and weights, where it has an indexer
 //   chain                      sparse_attention on what the library's own index_select has selected
 //

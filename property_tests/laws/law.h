@@ -17,9 +17,9 @@ class LawTrial;
 //
 //   bits       where both calls are the same arithmetic on the same numbers, or the kernel promised
 //              that the difference has no influence
-//   interval   elsewhere: the changed problem's answer is judged by its own bound, which is narrower
-//              than a comparison of two answers that may each be off by theirs. The law then is what
-//              makes the problem: one that no recipe has.
+//   interval   elsewhere: the changed problem's answer is judged by its own bound, which is
+//              narrower than a comparison of two answers that may each be off by theirs. The law
+//              then is what makes the problem: one that no recipe has.
 struct Law {
   std::string_view name;  // "index_order"
   std::string_view says;  // one line

@@ -52,8 +52,8 @@ struct LayerNumerics {
 // A named profile in fp32 (activations f32) or bf16 numerics. In fp32 nothing rounds to bf16 but
 // what a record stores so; the profile's fp8 formats stay.
 //   hf        no fp8, no Hadamard, lora eps 1e-6, two RMSNorm roundings, bf16 RoPE; weights_proj in
-//             fp32, as the model's code keeps it. A model that was cast to bf16 as a whole rounds it
-//             instead: index_weights bf16, which `mlacheck oracle` takes from what was recorded
+//             fp32, as the model's code keeps it. A model that was cast to bf16 as a whole rounds
+//             it instead: index_weights bf16, which `mlacheck oracle` takes from what was recorded
 //   vllm      fp8 P2 indexer, 656-byte record written ARB, lora eps = rms_norm_eps, one RMSNorm
 //             rounding, RoPE table bf16 (fp32 under yarn)
 //   deepseek  the final release: Hadamard, fp8 P2 indexer, 656-byte record written P2, lora eps
