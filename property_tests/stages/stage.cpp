@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <ranges>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -199,8 +198,9 @@ std::string explain_failure(std::span<const Recipe> recipes, const KernelLibrary
   std::vector<Suspect> all;
   std::string given_up;
   bool any = false;
-  // The smallest first.
-  for (const Recipe& recipe : recipes | std::views::reverse) {
+  // The smallest, which is the last, first.
+  for (std::size_t i = recipes.size(); i-- > 0;) {
+    const Recipe& recipe = recipes[i];
     const double work = work_of_any(recipe);
     if (work > kProductsASecond * together.left()) {
       if (!any && std::isfinite(work))
