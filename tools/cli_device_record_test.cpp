@@ -60,6 +60,14 @@ TEST_F(DeviceRecords, AreReplayed) {
                               HasSubstr("records/0000/out"), HasSubstr("records/0002/hashes")));
 }
 
+TEST_F(DeviceRecords, ReplaceThoseOfTheSameRecipesAlone) {
+  ASSERT_EQ(record(kBits).code, 0);
+  EXPECT_EQ(record(kBits).code, 0);
+  const Outcome others = record(kBits + "\n" + kHashes);
+  EXPECT_EQ(others.code, 3);
+  EXPECT_THAT(others.err, HasSubstr("holds 1 records, of other recipes than the 2 here"));
+}
+
 TEST_F(DeviceRecords, AFlippedBitFailsAtItsPlace) {
   ASSERT_EQ(record(kBits + "\n" + kHashes).code, 0);
   const Outcome check = check_changed([](Golden& golden) {

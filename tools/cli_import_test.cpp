@@ -142,6 +142,10 @@ TEST_F(Import, TakesTheOrderOfTransformersWhereItIsDeclared) {
   const Dataset in_place = read_golden(golden()).dataset("outputs/engine/k_pe");
   for (const char* name : {"k_pe", "q_pe"}) deinterleave(stages_[name], sizes_.qk_rope_head_dim);
   metadata_["rope_order"] = "deinterleaved";
+  const Outcome other = import();
+  EXPECT_EQ(other.code, 3);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("holds another golden"), HasSubstr("rope_order")));
+  std::filesystem::remove(golden());
   ASSERT_EQ(import().code, 0);
   EXPECT_EQ(read_golden(golden()).dataset("outputs/engine/k_pe"), in_place);
 }

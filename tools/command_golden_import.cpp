@@ -41,10 +41,8 @@ int import_and_judge(const ImportOptions& options) {
   Report report("golden import", options.report);
   const Import import = import_layer(options.request);
   const LayerGolden& layer = import.layer;
-  require_same_golden(options.out, {{"kind", std::string("layer")},
-                                    {"source", layer.source},
-                                    {"layer", layer.layer},
-                                    {"numerics", to_string(layer.numerics)}});
+  const Golden golden = make_layer_golden(layer, import.stages);
+  require_same_golden(options.out, golden.attributes);
   const std::string name =
       fmt::format("{} layer {}", options.request.files.front().filename().string(), layer.layer);
   bool right = true;
@@ -57,7 +55,6 @@ int import_and_judge(const ImportOptions& options) {
                 .repro = repro_of(options)});
   }
   if (right) {
-    const Golden golden = make_layer_golden(layer, import.stages);
     write_golden(options.out, golden);
     report.note(fmt::format("{}: {} datasets, content {}", options.out.string(),
                             golden.datasets.size(), golden_digest(golden).substr(0, 16)));
