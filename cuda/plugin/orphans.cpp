@@ -17,7 +17,6 @@
 #include <set>
 #include <string>
 #include <system_error>
-#include <vector>
 
 namespace mlacheck {
 
@@ -54,7 +53,7 @@ std::filesystem::path folder_of(pid_t process) {
   return std::filesystem::path("/proc") / std::to_string(process);
 }
 
-// All below this process that is below no living worker, parents first.
+// All below this process that is below no living worker.
 std::map<pid_t, Entry> find_orphans() {
   std::map<pid_t, Entry> all, orphans;
   std::error_code gone;
@@ -95,8 +94,7 @@ pid_t fork_worker() {
   const std::lock_guard lock(mutex_of_living());
   // A shell that became this program may have started others before: they are none of the workers'.
   static const bool first = [] {
-    for (const auto& [process, entry] : find_orphans())
-      if (entry.parent == getpid()) living().insert(process);
+    for (const auto& [process, entry] : find_orphans()) living().insert(process);
     keep_descendants();
     return true;
   }();
@@ -114,10 +112,9 @@ void kill_orphans(pid_t worker) {
   for (int round = 0; round < kMostRounds; ++round) {
     bool found = false;
     for (const auto& [process, entry] : find_orphans())
-      if (!entry.has_ended)
+      // What has ended and cannot be waited for yet has threads that run.
+      if (!entry.has_ended || (entry.parent == getpid() && waitpid(process, nullptr, WNOHANG) == 0))
         found = kill_orphan(process, entry.parent) || found;
-      else if (entry.parent == getpid())
-        waitpid(process, nullptr, WNOHANG);
     if (!found) return;
     poll(nullptr, 0, 1);
   }
