@@ -82,8 +82,9 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
     }
   });
   const std::lock_guard lock(reporting);  // for good, where the work goes on
+  // Not to be unwound: the work goes on in what stands here.
+  if (!finished) Interruption::end_at_once([&]() noexcept { return report.finish(); }());
   const int code = report.finish();
-  if (!finished) Interruption::end_at_once(code);
   // The reference's verdict is none on kernels that did not run.
   return code == kExitPass && !any_ran ? kExitSkipped : code;
 }

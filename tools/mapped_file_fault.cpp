@@ -8,6 +8,7 @@
 #include <array>
 #include <string_view>
 
+#include "cuda/plugin/process_groups.h"
 #include "fixtures/checkpoint/mapped_file.h"
 #include "reference/verdict/verdict.h"
 
@@ -18,10 +19,12 @@ struct sigaction action_before = {};
 
 // In any thread, at any read: nothing here takes memory or a lock.
 void handle_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
-  const MappedFile* const file = MappedFile::at(info->si_addr);
+  // An address comes with a fault alone, not with a signal that somebody sent.
+  const MappedFile* const file = info->si_code > 0 ? MappedFile::at(info->si_addr) : nullptr;
   if (file == nullptr) {
-    // None of ours: it faults again, as if this handler were not there.
+    // As if this handler were not there.
     sigaction(SIGBUS, &action_before, nullptr);
+    raise(SIGBUS);  // once this returns
     return;
   }
   std::array<char, 8192> text = {};
@@ -41,6 +44,7 @@ void handle_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
                              size);
   [[maybe_unused]] const ssize_t written =
       write(STDERR_FILENO, text.data(), static_cast<std::size_t>(said.out - text.data()));
+  kill_running_groups();
   _exit(kExitHarness);
 }
 
