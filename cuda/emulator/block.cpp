@@ -25,6 +25,7 @@ void Warp::reset() {
   for (Lane& lane : lanes) {
     lane.recorded = lane.a_alive = lane.b_alive = lane.c_alive = 0;
     lane.passed = 0;
+    lane.passed_last = {};
     lane.waiting = {};
   }
 }

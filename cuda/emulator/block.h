@@ -69,7 +69,6 @@ struct alignas(64) Warp {
   // The collective that lanes are at.
   Collective collective = Collective::none;
   std::uint32_t arrived = 0;
-  std::uint32_t passed = 0;  // as the first of them has
   Site collective_site;
   std::uint32_t value[kWarpLanes] = {};
   std::uint32_t from[kWarpLanes] = {};

@@ -197,7 +197,9 @@ void check_prefetch(Lane& lane, const void* data, std::uint64_t bytes, const Sit
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   if (address % 16 != 0 || bytes % 16 != 0)
     report_global(lane, ReportKind::misaligned, address, site,
-                  fmt::format("prefetches {} bytes", bytes));
+                  fmt::format("prefetches {} bytes: expected an address and a number of bytes that "
+                              "are multiples of 16",
+                              bytes));
   else if (lane.warp->block->launch->memory->find({address, address + bytes}, false) == nullptr)
     report_global(lane, ReportKind::out_of_bounds, address, site,
                   fmt::format("prefetches {} bytes", bytes));

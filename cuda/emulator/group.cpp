@@ -120,6 +120,10 @@ void Group::thread_body(Lane& lane) {
       if (!block.abandoned) {
         block.launch->body(block.launch->arguments);
         settle(lane);
+        if (const std::uint32_t ended = ~lane.warp->live; ended != 0)
+          if (const Lane& first = lane.warp->lanes[__builtin_ctz(ended)];
+              first.passed != lane.passed)
+            report_passing(lane, first, {});
       }
     } catch (const Abandoned&) {
       block.abandoned = true;
@@ -241,11 +245,14 @@ void report_divergence(Lane& lane, const Site& site) {
   abandon(lane);
 }
 
-void report_passing(Lane& lane, const Site& site) {
-  report(lane, ReportKind::divergence, site,
-         fmt::format("lanes {:#010x} of the warp, which wait here, have not called lane_index or "
-                     "warp_index where this one has, or have where it has not; its last call: {}",
-                     lane.warp->arrived, site_name(lane.passed_last)));
+void report_passing(Lane& lane, const Lane& first, const Site& site) {
+  const auto last_call = [](const Lane& one) {
+    return one.passed == 0 ? std::string("none") : site_name(one.passed_last);
+  };
+  report(lane, ReportKind::divergence, site.line != 0 ? site : lane.passed_last,
+         fmt::format("lane_index or warp_index was not called by all lanes of the warp: the last "
+                     "call of this one is {}, of lane {} {}",
+                     last_call(lane), first.index, last_call(first)));
   abandon(lane);
 }
 

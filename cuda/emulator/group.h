@@ -71,8 +71,8 @@ void settle_recorded(Lane& lane);
 void wait_as(Lane& lane, Waiting waiting);
 // The lane's collective does not fit that of the others.
 [[noreturn]] void report_divergence(Lane& lane, const Site& site);
-// It came here past other collectives than they.
-[[noreturn]] void report_passing(Lane& lane, const Site& site);
+// It came to the collective, or to its end, past other collectives than the first of the others.
+[[noreturn]] void report_passing(Lane& lane, const Lane& first, const Site& site);
 
 // All lanes of the warp meet at a collective, after what they have recorded; the last one acts for
 // all before the others go on.
@@ -83,11 +83,11 @@ void meet_warp(Lane& lane, Collective collective, const Site& site, Act act) {
   if (warp.arrived == 0) {
     warp.collective = collective;
     warp.collective_site = site;
-    warp.passed = lane.passed;
   } else if (warp.collective != collective || !(warp.collective_site == site)) {
     report_divergence(lane, site);
-  } else if (warp.passed != lane.passed) {
-    report_passing(lane, site);
+  } else if (const Lane& first = warp.lanes[__builtin_ctz(warp.arrived)];
+             first.passed != lane.passed) {
+    report_passing(lane, first, site);
   }
   warp.arrived |= 1u << lane.index;
   if (warp.arrived != ~0u) return wait_as(lane, {Waiting::For::collective, site, 0, 0});

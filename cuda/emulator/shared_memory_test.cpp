@@ -176,8 +176,9 @@ TEST(SharedMemory, MatrixRowsHaveBoundsAndAlignment) {
         store(shared(layout().x[4 * thread_index()]).as<Words4>(), {});
         sync_warp();
         FragmentB b;
+        const unsigned lane = lane_index();
         load_matrix(b, SharedPointer<std::byte>{shared(layout().x[0]).address +
-                                                (lane_index() == 9 ? 8u : 16 * lane_index())});
+                                                (lane == 9 ? 8u : 16 * lane)});
       },
       shape_of(32));
   expect_report(
@@ -186,9 +187,9 @@ TEST(SharedMemory, MatrixRowsHaveBoundsAndAlignment) {
         store(shared(layout().x[4 * thread_index()]).as<Words4>(), {});
         sync_warp();
         FragmentB b;
-        load_matrix(b, SharedPointer<std::byte>{
-                           lane_index() == 9 ? std::uint32_t{sizeof(Layout)}
-                                             : shared(layout().x[4 * lane_index()]).address});
+        const unsigned lane = lane_index();
+        load_matrix(b, SharedPointer<std::byte>{lane == 9 ? std::uint32_t{sizeof(Layout)}
+                                                          : shared(layout().x[4 * lane]).address});
       },
       shape_of(32));
 }

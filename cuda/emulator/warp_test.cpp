@@ -124,6 +124,12 @@ TEST(Warp, LanesThatAskAloneWhoTheyAre) {
   expect_report(
       ReportKind::divergence,
       [](Arguments a) {
+        if (thread_index() % 32 < 5) store(a.out + lane_index(), 1.0f);
+      },
+      shape_of(32));
+  expect_report(
+      ReportKind::divergence,
+      [](Arguments a) {
         store(a.out + thread_index(), thread_index() < 5 ? static_cast<float>(warp_index()) : 0.0f);
         ballot(true);
       },
