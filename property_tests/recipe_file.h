@@ -28,8 +28,8 @@ class RegressionFile {
   explicit RegressionFile(std::filesystem::path path);
 
   const std::vector<Recipe>& recipes() const { return recipes_; }
-  // Appends a line, "RECIPE  # comment", unless the file has the recipe. Several campaigns may share
-  // a file: it is locked meanwhile, and a line is written whole. Throws std::system_error.
+  // Appends a line, "RECIPE  # comment", unless the file has the recipe. Several campaigns may
+  // share a file: it is locked meanwhile, and a line is written whole. Throws std::system_error.
   void add(const Recipe& recipe, std::string_view comment);
 
  private:

@@ -117,8 +117,8 @@ class IndexScorer {
     return device::add(takes_b ? b : a, device::shuffle_xor(takes_b ? a : b, lane_mask));
   }
 
-  // kUnits units, of whose heads `left` are left. Columns 2 t and 2 t + 1 of tile i are heads 4 i +
-  // t of a unit's lower and upper half.
+  // kUnits units, of whose heads `left` are left. Columns 2 t and 2 t + 1 of tile i are heads
+  // 4 i + t of a unit's lower and upper half.
   MLACHECK_DEVICE_FN void add_units(int unit, std::int32_t left, float (&sum)[4]) {
     const unsigned g = lane_ / 4, t = lane_ % 4;
     const unsigned word = g % 2 * kHalfWords + g / 2 * kHeadWords + t;
