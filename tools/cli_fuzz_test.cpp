@@ -215,6 +215,17 @@ TEST(Fuzz, EndsAtOnceWhenItIsTold) {
   }
 }
 
+// The kernel is asked for its stage, and hangs.
+TEST(Fuzz, RunKeepsAFailureWhoseStageIsSoughtWhenItIsTold) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      signalled({"run", "mlacheck1 op=sparse_attention t=4 h=1 k=64 n=256", "--kernel",
+                 wrong_library("zeros_then_hangs"), "--json", folder / "a.json"},
+                SIGINT, std::chrono::seconds(3));
+  EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
+  EXPECT_THAT(statuses(folder / "a.json"), Contains(Pair(HasSubstr("zeros_then_hangs"), "FAIL")));
+}
+
 TEST(Fuzz, KeepsAFailureThatTheRegressionFileDoesNotGet) {
   const TemporaryFolder folder;
   const Outcome outcome =

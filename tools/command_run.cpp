@@ -30,7 +30,8 @@ std::string laws_help() {
   return text;
 }
 
-// With the first failure of each kernel, the stage that explains it.
+// With the first failure of each kernel, the stage that explains it. Whatever goes wrong meanwhile,
+// the failure stays.
 void explain_failures(const Recipe& recipe, const KernelLibrary& library,
                       std::vector<CheckResult>& results) {
   for (const mlacheck_kernel* kernel : library.kernels()) {
@@ -39,8 +40,12 @@ void explain_failures(const Recipe& recipe, const KernelLibrary& library,
       return result.status == Status::fail && result.name.starts_with(name + " ");
     });
     if (failed == results.end() || Interruption::requested()) continue;
-    const std::string text = explain_failure({&recipe, 1}, library, *kernel, kSecondsToExplain);
-    if (!text.empty()) failed->detail += '\n' + text;
+    try {
+      const std::string text = explain_failure({&recipe, 1}, library, *kernel, kSecondsToExplain);
+      if (!text.empty()) failed->detail += '\n' + text;
+    } catch (const std::exception& error) {
+      failed->detail += fmt::format("\nstage: not found: {}", error.what());
+    }
   }
 }
 
@@ -57,12 +62,14 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
   const Interruption interruption;
   std::mutex reporting;
   bool any_ran = loaded.empty();
+  std::vector<CheckResult> unexplained;  // whose stages are being sought
   const auto begin = [&](std::size_t i, const std::string& what) {
     const std::lock_guard lock(reporting);
     report.progress(i, loaded.size() + 1, what);
   };
   const auto add = [&](std::vector<CheckResult> results, bool of_kernels = true) {
     const std::lock_guard lock(reporting);
+    unexplained.clear();
     for (CheckResult& result : results) {
       any_ran |= of_kernels && result.status != Status::skipped && result.status != Status::refused;
       report.add(std::move(result));
@@ -74,6 +81,10 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
     for (std::size_t i = 0; i < loaded.size(); ++i) {
       begin(i + 1, loaded[i].path().string());
       std::vector<CheckResult> results = check_kernels(recipe, loaded[i]);
+      {
+        const std::lock_guard lock(reporting);
+        unexplained = results;
+      }
       explain_failures(recipe, loaded[i], results);
       add(std::move(results));
       for (const mlacheck_kernel* kernel : loaded[i].kernels())
@@ -82,6 +93,7 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
     }
   });
   const std::lock_guard lock(reporting);  // for good, where the work goes on
+  for (CheckResult& result : unexplained) report.add(std::move(result));
   // Not to be unwound: the work goes on in what stands here.
   if (!finished) Interruption::end_at_once([&]() noexcept { return report.finish(); }());
   const int code = report.finish();
