@@ -125,9 +125,9 @@ int BenchReport::finish() const {
                                         {"ends", ends}}
                                  .dump(2) +
                              "\n");
-  } catch (const std::runtime_error& failure) {  // a failure stays one, as in Report
+  } catch (const std::runtime_error& failure) {
     fmt::print(stderr, "mlacheck: {}\n", failure.what());
-    if (code != kExitFailure) return kExitHarness;
+    return with_error(code);
   }
   return code;
 }

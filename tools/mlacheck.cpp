@@ -18,12 +18,12 @@
 
 namespace {
 
-// What the command ends with; 3 where its report or help did not reach standard output (a full
-// disk, or none), but for a failure: that stays one.
+// What the command ends with: with an error where its report or help did not reach standard output
+// (a full disk, or none).
 int finish(int code, bool closed) {
   if (!closed && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   fmt::print(stderr, "mlacheck: standard output could not be written\n");
-  return code == mlacheck::kExitFailure ? code : mlacheck::kExitHarness;
+  return mlacheck::with_error(code);
 }
 
 }  // namespace

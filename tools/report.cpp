@@ -158,7 +158,7 @@ int Report::finish() {
   for (const CheckResult& result : results_) statuses.push_back(result.status);
   fmt::print("{}: {} in {:.1f} s\n", title_, summary_of(results_, errors_), watch_.seconds());
   const int code = exit_code(statuses);
-  return errors_.empty() || code == kExitFailure ? code : kExitHarness;
+  return errors_.empty() ? code : with_error(code);
 }
 
 }  // namespace mlacheck

@@ -31,5 +31,7 @@ inline constexpr int kExitHarness = 3;
 inline constexpr int kExitDoubtful = 4;
 inline constexpr int kExitSkipped = 77;
 int exit_code(std::span<const Status> statuses);
+// The same where an error came beside: 3, but a failure stays one.
+constexpr int with_error(int code) { return code == kExitFailure ? code : kExitHarness; }
 
 }  // namespace mlacheck
