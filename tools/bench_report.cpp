@@ -40,7 +40,7 @@ nlohmann::json to_json(const BenchResult& r) {
 
 BenchReport::BenchReport(GpuInfo gpu, std::optional<std::filesystem::path> json)
     : gpu_(std::move(gpu)), json_(std::move(json)) {
-  if (json_) require_writable(*json_, '{');
+  if (json_) require_writable(*json_, kJsonReport);
   fmt::print("{}, driver {}, L2 cache {:.0f} MB\n", gpu_.name, gpu_.driver,
              static_cast<double>(gpu_.l2_bytes) * 1e-6);
 }
@@ -117,14 +117,11 @@ int BenchReport::finish() const {
   const int code = exit_code(statuses);
   try {
     if (json_)
-      write_file(*json_, nlohmann::json{{"title", "bench"},
-                                        {"version", MLACHECK_VERSION},
-                                        {"gpu", gpu_.name},
-                                        {"driver", gpu_.driver},
-                                        {"recipes", recipes},
-                                        {"ends", ends}}
-                                 .dump(2) +
-                             "\n");
+      write_json(*json_, {{"title", "bench"},
+                          {"gpu", gpu_.name},
+                          {"driver", gpu_.driver},
+                          {"recipes", recipes},
+                          {"ends", ends}});
   } catch (const std::runtime_error& failure) {
     fmt::print(stderr, "mlacheck: {}\n", failure.what());
     return with_error(code);

@@ -181,16 +181,28 @@ TEST_F(GoldenReport, ThatCannotBeWrittenIsNoticedBeforeTheRun) {
 }
 
 TEST_F(GoldenReport, OnAFullDiskIsAnErrorAndLeavesTheOldOne) {
-  folder_.write("report", "old");
   for (const char* option : {"--json", "--junit"}) {
     std::vector<std::string> arguments = check_often();
-    arguments.insert(arguments.end(), {option, folder_ / "report"});
+    arguments.insert(arguments.end(), {option, folder_ / option});
+    EXPECT_EQ(check(option, folder_ / option).code, 0);
+    const auto before = content_of(folder_.path());
     const Outcome outcome = with_small_files([&] { return mlacheck(arguments); });
     EXPECT_EQ(outcome.code, 3) << option;
-    EXPECT_THAT(outcome.err, HasSubstr((folder_ / "report").string()));
-    EXPECT_EQ(read_file(folder_ / "report"), "old");
+    EXPECT_THAT(outcome.err, HasSubstr((folder_ / option).string()));
+    EXPECT_EQ(content_of(folder_.path()), before);
   }
-  EXPECT_EQ(content_of(folder_.path()).size(), 2u);
+}
+
+// The page alone is too long: what was written before it says so.
+TEST_F(GoldenReport, KnowsOfTheOneThatCannotBeWritten) {
+  const std::filesystem::path junit = folder_ / "a.xml", page = folder_ / "a.html";
+  const Outcome outcome = with_small_files([&] {
+    return mlacheck({"golden", "check", folder_ / "a.h5", "--junit", junit, "--html", page});
+  });
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(read_file(junit),
+              AllOf(HasSubstr("errors=\"1\""), HasSubstr(page.string() + ": cannot write")));
+  EXPECT_FALSE(std::filesystem::exists(page));
 }
 
 // The failure stays one: neither "harness error" nor a pass.

@@ -71,9 +71,11 @@ TEST(Usage, WrongArgumentsExitWithTwo) {
   expect_usage_error({"run"}, "recipe");
   expect_usage_error({"run", "--speed"}, "recipe");
   expect_usage_error({"run", kSmall, "--speed"}, "--speed");
+  expect_usage_error({"run", kSmall, "--json", ""}, "--json: expected a value, got ''");
   expect_usage_error({"gate", "--golden"}, "--golden");
   expect_usage_error({"golden"}, "subcommand");
   expect_usage_error({"golden", "show"}, "file");
+  expect_usage_error({"golden", "show", ""}, "file: expected a value, got ''");
   expect_usage_error({"golden", "capture", "--out", "x.h5"}, "--recipe");
   expect_usage_error({"golden", "capture", "--recipe", kSmall}, "--out");
   expect_usage_error(
@@ -223,17 +225,30 @@ TEST(ReportFiles, ThatCannotBeWrittenAreNamed) {
   }
 }
 
-// The checker of these tests can say no.
-TEST(ReportFiles, TakeNoInputsPlace) {
+// Of each kind the latest; of another kind, or nobody's, none.
+TEST(ReportFiles, TakeTheirOwnPlaceAlone) {
   const TemporaryFolder folder;
-  folder.write("shapes_top_k_a.txt", "mlacheck1 op=top_k t=1 n=8 k=2\n");
-  const auto batch = folder / "shapes_top_k_a.txt";
-  for (const char* option : {"--json", "--junit", "--html"}) {
-    const Outcome outcome = mlacheck({"run", kSmall, option, batch.string()});
-    EXPECT_EQ(outcome.code, 3);
-    EXPECT_THAT(outcome.err, HasSubstr("not replaced"));
-  }
-  EXPECT_THAT(read_file(batch), HasSubstr("op=top_k"));
+  folder.write("config", "{\n  \"model_type\": \"glm_moe_dsa\"}\n");
+  folder.write("json.partial", "mine");
+  const std::map<std::string, std::string> options = {
+      {"--json", folder / "json"}, {"--junit", folder / "junit"}, {"--html", folder / "html"}};
+  Arguments all = {"run", kSmall};
+  for (const auto& [option, file] : options) all.insert(all.end(), {option, file});
+  for (int times = 0; times < 2; ++times) EXPECT_EQ(mlacheck(all).code, 0);
+  const auto before = content_of(folder.path());
+  for (const auto& [option, own] : options)
+    for (const char* other : {"config", "json", "junit", "html", "json.partial"}) {
+      if (folder / other == own) continue;
+      const Outcome outcome = mlacheck({"run", kSmall, option, folder / other});
+      EXPECT_EQ(outcome.code, 3);
+      EXPECT_THAT(outcome.err, HasSubstr("not replaced: expected an earlier "));
+      EXPECT_THAT(outcome.out, Not(HasSubstr("PASS")));
+    }
+  EXPECT_EQ(content_of(folder.path()), before);
+}
+
+TEST(ReportFiles, AreNoTwoInOne) {
+  const TemporaryFolder folder;
   const std::string one = (folder / "report").string();
   std::filesystem::create_directory(folder / "a");
   std::filesystem::create_symlink(folder.path(), folder / "link");
@@ -246,6 +261,7 @@ TEST(ReportFiles, TakeNoInputsPlace) {
   EXPECT_FALSE(std::filesystem::exists(one));
 }
 
+// The checker of these tests can say no.
 TEST(ReportFiles, MalformedXmlWouldBeSeen) {
   const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   EXPECT_EQ(flaw_of_xml(head + "<a b=\"c &amp; d\">\n  <e/>\n</a>\n"), "");

@@ -175,7 +175,7 @@ int run_bench(BenchOptions options) {
         return scores != nullptr && scores->requests == 1;
       }))
     throw std::invalid_argument("bench: --chain takes op=index_scores of one request");
-  if (options.json) require_writable(*options.json, '{');
+  if (options.json) require_writable(*options.json, kJsonReport);
   std::vector<KernelLibrary> libraries = options.kernels.load();
 
   const std::optional<GpuInfo> gpu = find_gpu();

@@ -26,6 +26,16 @@ int finish(int code, bool closed) {
   return mlacheck::with_error(code);
 }
 
+// What is empty (--json "$FILE" of a variable that is not set) names nothing.
+void require_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        throw std::invalid_argument(fmt::format("{}: expected a value, got ''; it is: {}",
+                                                option->get_name(), option->get_description()));
+  for (const CLI::App* inner : command.get_subcommands()) require_values(*inner);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -63,6 +73,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? finish(mlacheck::kExitPass, closed) : mlacheck::kExitUsage;
   }
   try {
+    require_values(app);
     return finish(action(), closed);
   } catch (const std::invalid_argument& error) {
     fmt::print(stderr, "mlacheck: {}\n", error.what());

@@ -69,14 +69,15 @@ Report::Report(std::string title, ReportOptions options)
       terminal_(isatty(STDOUT_FILENO) == 1 && !set_and_not_empty("CI")),
       colours_(terminal_ && !set_and_not_empty("NO_COLOR")) {
   std::set<std::filesystem::path> files;
-  for (const auto& [file, begins] :
-       {std::pair(options_.junit, '<'), {options_.json, '{'}, {options_.html, '<'}}) {
+  for (const auto& [file, kind] : {std::pair(options_.junit, kJunitReport),
+                                   {options_.json, kJsonReport},
+                                   {options_.html, kHtmlReport}}) {
     if (!file) continue;
+    require_writable(*file, kind);
     // However it is spelled; a link is followed, as it is when the file is written.
     if (!files.insert(std::filesystem::weakly_canonical(std::filesystem::absolute(*file))).second)
       throw std::invalid_argument(
           fmt::format("--junit, --json, --html: two of them to {}", file->string()));
-    require_writable(*file, begins);
   }
 }
 
@@ -142,17 +143,23 @@ void Report::annotate(const CheckResult& result) const {
 int Report::finish() {
   if (Interruption::requested()) error("ended by a signal before all was checked");
   // A file that cannot be written is no reason to lose the others, nor the verdict.
-  const auto try_to = [this](auto&& write) {
+  const auto try_to_write = [this](std::optional<std::filesystem::path>& file, auto&& write) {
+    if (!file) return;
     try {
       write();
     } catch (const std::exception& failure) {
       error(failure.what());
+      file.reset();
     }
   };
-  if (options_.junit) try_to([&] { write_junit(*options_.junit, title_, results_, errors_); });
-  if (options_.json) try_to([&] { write_json(*options_.json, title_, results_, errors_); });
-  if (options_.html)
-    try_to([&] { write_html(*options_.html, title_, results_, errors_, options_.details); });
+  // Again where one could not be, so that those before it know of that.
+  for (std::optional<std::size_t> told; told != errors_.size();) {
+    told = errors_.size();
+    try_to_write(options_.junit, [&] { write_junit(*options_.junit, title_, results_, errors_); });
+    try_to_write(options_.json, [&] { write_json(*options_.json, title_, results_, errors_); });
+    try_to_write(options_.html,
+                 [&] { write_html(*options_.html, title_, results_, errors_, options_.details); });
+  }
   clear_line();
   std::vector<Status> statuses;
   for (const CheckResult& result : results_) statuses.push_back(result.status);

@@ -43,12 +43,18 @@ std::string printable(const std::string& text) {
   return result;
 }
 
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  ReplaceFile(path, text.substr(0, 1)).commit(std::as_bytes(std::span(text)));
+void write_file(const std::filesystem::path& path, const FileKind& kind, const std::string& text) {
+  ReplaceFile(path, kind).commit(std::as_bytes(std::span(text)));
 }
 
-void require_writable(const std::filesystem::path& path, char begins) {
-  const ReplaceFile probe(path, {&begins, 1});
+void write_json(const std::filesystem::path& path, const nlohmann::ordered_json& document) {
+  nlohmann::ordered_json report = {{"mlacheck", MLACHECK_VERSION}};
+  report.update(document);
+  write_file(path, kJsonReport, report.dump(2) + "\n");
+}
+
+void require_writable(const std::filesystem::path& path, const FileKind& kind) {
+  const ReplaceFile probe(path, kind);
 }
 
 std::string summary_of(const std::vector<CheckResult>& results,
@@ -88,27 +94,23 @@ void write_junit(const std::filesystem::path& path, const std::string& title,
         "  <testcase classname=\"mlacheck\" name=\"error\"><error message=\"{}\"/></testcase>\n",
         escaped_for_xml(error));
   write_file(
-      path,
+      path, kJunitReport,
       fmt::format(
-          "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-          "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n"
-          "{}</testsuite>\n",
-          escaped_for_xml(title), results.size() + errors.size(), failures, errors.size(), skipped,
-          cases));
+          "{}{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n{}</testsuite>\n",
+          kJunitReport.begins, escaped_for_xml(title), results.size() + errors.size(), failures,
+          errors.size(), skipped, cases));
 }
 
 void write_json(const std::filesystem::path& path, const std::string& title,
                 const std::vector<CheckResult>& results, const std::vector<std::string>& errors) {
-  nlohmann::json checks = nlohmann::json::array();
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   for (const CheckResult& result : results)
     checks.push_back({{"name", result.name},
                       {"status", name_of(result.status)},
                       {"detail", result.detail},
                       {"repro", result.repro},
                       {"seconds", result.seconds}});
-  const nlohmann::json document = {
-      {"title", title}, {"version", MLACHECK_VERSION}, {"checks", checks}, {"errors", errors}};
-  write_file(path, document.dump(2) + "\n");
+  write_json(path, {{"title", title}, {"checks", checks}, {"errors", errors}});
 }
 
 }  // namespace mlacheck

@@ -61,15 +61,15 @@ void write_html(const std::filesystem::path& path, const std::string& title,
     sections += fmt::format("<section class=\"FAIL\"><b>error</b><pre>{}</pre></section>\n",
                             escaped_for_xml(error));
   for (const CheckResult* result : worst_first) sections += section_of(*result, details);
-  write_file(path, fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
-                               "<title>mlacheck {0}</title><style>{1}</style></head>\n"
-                               "<body><h1>mlacheck {0}</h1><p>{2}</p>\n"
-                               "<p class=\"legend\">the worst of a cell, by the share of the "
-                               "budget that it used: {3}</p>\n"
-                               "{4}</body></html>\n",
-                               escaped_for_xml(title), kStyle,
-                               escaped_for_xml(summary_of(results, errors)), legend_of_planes(),
-                               sections));
+  write_file(
+      path, kHtmlReport,
+      fmt::format("{5}{0}</title><style>{1}</style></head>\n"
+                  "<body><h1>mlacheck {0}</h1><p>{2}</p>\n"
+                  "<p class=\"legend\">the worst of a cell, by the share of the "
+                  "budget that it used: {3}</p>\n"
+                  "{4}</body></html>\n",
+                  escaped_for_xml(title), kStyle, escaped_for_xml(summary_of(results, errors)),
+                  legend_of_planes(), sections, kHtmlReport.begins));
 }
 
 }  // namespace mlacheck
