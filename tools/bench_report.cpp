@@ -123,7 +123,7 @@ int BenchReport::finish() const {
                           {"recipes", recipes},
                           {"ends", ends}});
   } catch (const std::runtime_error& failure) {
-    fmt::print(stderr, "mlacheck: {}\n", failure.what());
+    print_error(failure.what());
     return with_error(code);
   }
   return code;

@@ -1,5 +1,6 @@
 // Kernels with one thing wrong each, through the program: verdicts, exit codes, reports.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -227,6 +228,19 @@ TEST(WrongKernels, AFailureNamesWorstElementBoundAndBudgetAndRepeatsItself) {
   EXPECT_THAT(judged.outcome.out, HasSubstr("--kernel " + library("zeros")));
   EXPECT_THAT(judge("drops_last_key", kCensus).outcome.out,
               HasSubstr("as if: the last entry was left out; stage: selection"));
+}
+
+TEST(WrongKernels, AreReportedWhereNobodyReadsStandardOutput) {
+  const TemporaryFolder folder;
+  const std::string json = folder / "a.json";
+  for (const auto& [kernel, code, status] :
+       {std::tuple("base_2", 3, "PASS"), {"zeros", 1, "FAIL"}}) {
+    EXPECT_EQ(mlacheck_unread({"run", kCensus, "--kernel", library(kernel), "--json", json}), code);
+    EXPECT_EQ(
+        statuses(json).at(fmt::format("libwrong_kernel_{0}.so:{0} sparse_attention.out", kernel)),
+        status);
+  }
+  EXPECT_EQ(mlacheck_unread({"run", kCensus, "--kernel", "/nowhere.so"}), 3);
 }
 
 TEST(WrongKernels, GitHubSeesEachFailureOnALineOfItsOwn) {

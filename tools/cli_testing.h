@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -65,6 +67,22 @@ inline Outcome mlacheck(const Arguments& arguments, const Environment& environme
   }
   const int code = wait_for(child);
   return {code, read_file(out), read_file(err)};
+}
+
+// The same where nobody reads what it prints: its exit status.
+inline int mlacheck_unread(const Arguments& arguments) {
+  std::array<int, 2> ends = {};
+  if (pipe(ends.data()) != 0) return -1;
+  close(ends[0]);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGPIPE, SIG_DFL);
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    become_mlacheck(arguments, {});
+  }
+  close(ends[1]);
+  return wait_for(child);
 }
 
 // The same on a terminal of 80 columns; both streams are in `out`.

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <memory>
 #include <string>
 
@@ -19,7 +20,10 @@ void add_worker(CLI::App& app, Action& action) {
   command->add_option("library", options->library)->required();
   command->add_option("socket", options->socket)->required();
   command->callback([options, &action] {
-    action = [options]() -> int { serve_kernels(options->socket, options->library); };
+    action = [options]() -> int {
+      std::signal(SIGPIPE, SIG_DFL);  // as in a kernel's own program
+      serve_kernels(options->socket, options->library);
+    };
   });
 }
 

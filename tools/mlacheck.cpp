@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 #include "reference/verdict/verdict.h"
 #include "tools/commands.h"
 #include "tools/mapped_file_fault.h"
+#include "tools/report.h"
 
 namespace {
 
@@ -22,7 +24,7 @@ namespace {
 // (a full disk, or none).
 int finish(int code, bool closed) {
   if (!closed && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  fmt::print(stderr, "mlacheck: standard output could not be written\n");
+  mlacheck::print_error("standard output could not be written");
   return mlacheck::with_error(code);
 }
 
@@ -42,6 +44,9 @@ int main(int argc, char** argv) {
   const bool closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
   mlacheck::open_standard_streams();
   mlacheck::report_mapped_file_faults();
+  // A reader of stdout that has gone is an error as a full disk is. To handle the signal, not to
+  // ignore it: what is started is to have its default.
+  std::signal(SIGPIPE, [](int) {});
   CLI::App app("Correctness gate for sparse MLA attention with the DSA lightning indexer.",
                "mlacheck");
   app.set_version_flag("--version", std::string("mlacheck ") + MLACHECK_VERSION);
@@ -66,8 +71,8 @@ int main(int argc, char** argv) {
     const std::vector<std::string> rest = app.remaining(true);
     const bool missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
     if (missing && !rest.empty() && !rest[0].starts_with('-')) {
-      fmt::print(stderr, "mlacheck: there is no command '{}'; mlacheck --help lists them\n",
-                 rest[0]);
+      mlacheck::print_error(
+          fmt::format("there is no command '{}'; mlacheck --help lists them", rest[0]));
       return mlacheck::kExitUsage;
     }
     return app.exit(error) == 0 ? finish(mlacheck::kExitPass, closed) : mlacheck::kExitUsage;
@@ -76,10 +81,10 @@ int main(int argc, char** argv) {
     require_values(app);
     return finish(action(), closed);
   } catch (const std::invalid_argument& error) {
-    fmt::print(stderr, "mlacheck: {}\n", error.what());
+    mlacheck::print_error(error.what());
     return mlacheck::kExitUsage;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "mlacheck: {}\n", error.what());
+    mlacheck::print_error(error.what());
     return mlacheck::kExitHarness;
   }
 }

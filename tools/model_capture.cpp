@@ -80,7 +80,7 @@ class ProgressLine {
  public:
   explicit ProgressLine(std::size_t tokens) : tokens_(tokens) {}
   ~ProgressLine() {
-    if (terminal_ && width_ != 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
+    if (terminal_ && width_ != 0) std::fputs(fmt::format("\r{:{}}\r", "", width_).c_str(), stderr);
   }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -99,9 +99,9 @@ class ProgressLine {
       line +=
           fmt::format(", {} left", duration(static_cast<double>(progress.bytes_expected) / rate));
     if (terminal_)
-      fmt::print(stderr, "\r{:{}}", line, width_);
+      std::fputs(fmt::format("\r{:{}}", line, width_).c_str(), stderr);
     else
-      fmt::print(stderr, "{}\n", line);
+      std::fputs((line + "\n").c_str(), stderr);
     std::fflush(stderr);
     width_ = std::max(width_, line.size());
   }

@@ -16,6 +16,12 @@ namespace mlacheck {
 
 namespace {
 
+// Where nobody reads it, the reports are written all the same, and main() says so.
+template <class... T>
+void print(fmt::format_string<T...> format, T&&... arguments) {
+  std::fputs(fmt::format(format, std::forward<T>(arguments)...).c_str(), stdout);
+}
+
 bool is_failure(Status status) { return status >= Status::fail; }
 
 bool set_and_not_empty(const char* variable) {
@@ -63,6 +69,10 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
+void print_error(std::string_view message) {
+  std::fputs(fmt::format("mlacheck: {}\n", message).c_str(), stderr);
+}
+
 Report::Report(std::string title, ReportOptions options)
     : title_(std::move(title)),
       options_(std::move(options)),
@@ -90,9 +100,9 @@ void Report::progress(std::size_t done, std::size_t total, const std::string& wh
   if (!terminal_) return;
   clear_line();
   if (total > 0)
-    fmt::print("[{}/{}] {}", done, total, what);
+    print("[{}/{}] {}", done, total, what);
   else
-    fmt::print("[{}] {}", done, what);
+    print("[{}] {}", done, what);
   std::fflush(stdout);
   line_open_ = true;
 }
@@ -103,14 +113,13 @@ void Report::add(CheckResult result) {
   result.detail = printable(result.detail);
   result.repro = printable(result.repro);
   clear_line();
-  fmt::print("{}{:<10}{} {}", colours_ ? colour_of(result.status) : "", name_of(result.status),
-             colours_ ? "\x1b[0m" : "", result.name);
+  print("{}{:<10}{} {}", colours_ ? colour_of(result.status) : "", name_of(result.status),
+        colours_ ? "\x1b[0m" : "", result.name);
   if (result.seconds >= 0.05) fmt::print(" ({:.1f} s)", result.seconds);
   const bool passed = result.status == Status::pass;
-  if (!result.detail.empty() && (options_.details || !passed))
-    fmt::print("{}", indented(result.detail));
+  if (!result.detail.empty() && (options_.details || !passed)) print("{}", indented(result.detail));
   if (!result.repro.empty() && !passed) fmt::print("{}", indented("repeat: " + result.repro));
-  fmt::print("\n");
+  print("\n");
   std::fflush(stdout);
   annotate(result);
   if (!options_.html) result.pictures.clear();
@@ -119,14 +128,14 @@ void Report::add(CheckResult result) {
 
 void Report::note(const std::string& text) {
   clear_line();
-  fmt::print("{}\n", printable(text));
+  print("{}\n", printable(text));
   std::fflush(stdout);
 }
 
 void Report::error(const std::string& message) {
   clear_line();
   errors_.push_back(printable(message));
-  fmt::print(stderr, "mlacheck: {}\n", errors_.back());
+  print_error(errors_.back());
 }
 
 void Report::annotate(const CheckResult& result) const {
@@ -136,8 +145,8 @@ void Report::annotate(const CheckResult& result) const {
   std::size_t failures = 0;
   for (const CheckResult& earlier : results_) failures += is_failure(earlier.status) ? 1 : 0;
   if (failures >= kMost) return;
-  fmt::print("::error title=mlacheck {}::{}\n", name_of(result.status),
-             escaped(fmt::format("{}: {} {}", result.name, result.detail, result.repro)));
+  print("::error title=mlacheck {}::{}\n", name_of(result.status),
+        escaped(fmt::format("{}: {} {}", result.name, result.detail, result.repro)));
 }
 
 int Report::finish() {
@@ -163,7 +172,7 @@ int Report::finish() {
   clear_line();
   std::vector<Status> statuses;
   for (const CheckResult& result : results_) statuses.push_back(result.status);
-  fmt::print("{}: {} in {:.1f} s\n", title_, summary_of(results_, errors_), watch_.seconds());
+  print("{}: {} in {:.1f} s\n", title_, summary_of(results_, errors_), watch_.seconds());
   const int code = exit_code(statuses);
   return errors_.empty() ? code : with_error(code);
 }

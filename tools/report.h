@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reference/verdict/verdict.h"
@@ -35,6 +36,9 @@ struct ReportOptions {
   std::optional<std::filesystem::path> html;   // a page with pictures of where the errors are
   bool details = false;                        // of a PASS too: worst element, budget used
 };
+
+// "mlacheck: <message>" to stderr, if it takes it.
+void print_error(std::string_view message);
 
 // Shows checks as they come and says how it ended: a moving line on a terminal, plain lines in a
 // log. Colours only on a terminal and never with NO_COLOR; GitHub annotations under GITHUB_ACTIONS.
