@@ -92,6 +92,12 @@ TEST_F(DamagedGolden, FlippedByte) {
   EXPECT_GT(refused, kFlips / 2);
 }
 
+TEST_F(DamagedGolden, LaterFormat) {
+  std::string later = good_;
+  later[8] = 4;
+  expect_refused(write(later), "superblock version 4");
+}
+
 TEST_F(DamagedGolden, LaterSchema) {
   const std::filesystem::path path = write(good_);
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);

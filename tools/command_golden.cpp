@@ -97,15 +97,10 @@ void show_golden(const std::filesystem::path& path, const Golden& golden) {
 }
 
 int show(const std::filesystem::path& path) {
-  try {
+  if (is_capture(path))
+    show_capture(CaptureFile(path));
+  else
     show_golden(path, read_golden(path));
-  } catch (const Hdf5Error& error) {
-    // Captures are of an older kind of HDF5, or lack the schema; what is damaged stays refused.
-    if (error.object() != "/@schema" && !error.reason().starts_with("superblock version")) throw;
-    const CaptureFile capture(path);
-    if (capture.has_attribute("schema")) throw;
-    show_capture(capture);
-  }
   return kExitPass;
 }
 
