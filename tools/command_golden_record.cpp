@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,10 @@ std::vector<RecordRequest> read_requests(const std::filesystem::path& path) {
 // Records are written in place of older ones of the same recipes alone.
 void require_same_requests(const std::filesystem::path& path,
                            const std::vector<RecordRequest>& requests) {
-  if (!std::filesystem::exists(path)) return;
-  const DeviceRecords older = read_device_records(read_golden(path));
+  const std::optional<Golden> found =
+      require_same_golden(path, {{"kind", std::string(kDeviceRecordsKind)}});
+  if (!found) return;
+  const DeviceRecords older = read_device_records(*found);
   if (std::ranges::equal(older.records, requests, {}, &DeviceRecord::request)) return;
   throw Hdf5Error(path.string(), "",
                   fmt::format("holds {} records, of other recipes than the {} here: not replaced; "
@@ -55,7 +58,6 @@ void require_same_requests(const std::filesystem::path& path,
 int record(const RecordOptions& options) {
   const std::vector<RecordRequest> requests = read_requests(options.recipes);
   require_golden_path(options.out);
-  require_same_golden(options.out, {{"kind", std::string(kDeviceRecordsKind)}});
   require_same_requests(options.out, requests);
   const KernelLibrary library = load_library(options.library);
   if (is_on_device(library) && options.emulated)

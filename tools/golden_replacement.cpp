@@ -27,8 +27,9 @@ std::string text_of(const Attribute& attribute) {
   return std::visit(Text{}, attribute);
 }
 
-void require_same_golden(const std::filesystem::path& path, const AttributeMap& attributes) {
-  if (!std::filesystem::exists(path)) return;
+std::optional<Golden> require_same_golden(const std::filesystem::path& path,
+                                          const AttributeMap& attributes) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
   const auto refuse = [&](const std::string& reason) {
     throw Hdf5Error(path.string(), "",
                     fmt::format("{}: not replaced; remove it, or name another file", reason));
@@ -56,6 +57,7 @@ void require_same_golden(const std::filesystem::path& path, const AttributeMap& 
       require(name, found->second);
   for (const auto& [name, value] : attributes)
     if (!is_of_results(name)) require(name, value);
+  return older;
 }
 
 }  // namespace mlacheck
