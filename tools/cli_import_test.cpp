@@ -108,7 +108,8 @@ TEST_F(Import, IsJudgedStageByStageAndItsGoldenIsChecked) {
 TEST_F(Import, ATopKThatNoMemoryHoldsIsRefused) {
   const Outcome beyond = import({"--topk", "4611686018427387904"});
   EXPECT_EQ(beyond.code, 2);
-  EXPECT_THAT(beyond.err, HasSubstr("--topk 4611686018427387904: expected 1 to 16777216"));
+  EXPECT_THAT(beyond.err,
+              HasSubstr("--topk 4611686018427387904: expected 1 to 202752, the model's max"));
 }
 
 // Its scores would take 40 GB; the file takes none, as nothing of it was written.

@@ -13,11 +13,10 @@
 #include "fixtures/checkpoint/model_config.h"
 #include "fixtures/model/synthetic_model.h"
 #include "fixtures/weight_digest.h"
+#include "tools/golden_sources.h"
 
 namespace mlacheck {
 namespace {
-
-constexpr std::int64_t kMostTopK = 1 << 24;  // as of any size of a model
 
 // The precision of weights_proj differs by how an engine loaded the model.
 void take_index_weights(const EngineLayer& engine, LayerNumerics& numerics) {
@@ -67,10 +66,7 @@ Import import_layer(const ImportRequest& request) {
     weights_from = std::filesystem::weakly_canonical(request.checkpoint).filename().string();
   }
   ModelSizes& sizes = layer.sizes;
-  if (request.topk < 0 || request.topk > kMostTopK)
-    throw std::invalid_argument(
-        fmt::format("--topk {}: expected 1 to {}, or 0 for the model's", request.topk, kMostTopK));
-  if (request.topk != 0) sizes.index_topk = request.topk;
+  replace_topk(request.topk, sizes);
   if (request.layer < 0 || request.layer >= sizes.num_hidden_layers)
     throw std::invalid_argument(fmt::format("--layer {}: the model has layers 0 to {}",
                                             request.layer, sizes.num_hidden_layers - 1));

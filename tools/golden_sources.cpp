@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -22,6 +21,7 @@
 #include "fixtures/checkpoint/hash_checkpoint.h"
 #include "fixtures/checkpoint/model_config.h"
 #include "fixtures/checkpoint/safetensors.h"
+#include "fixtures/checkpoint/weight_values.h"
 #include "fixtures/operator_golden.h"
 #include "fixtures/sha256.h"
 #include "fixtures/weight_digest.h"
@@ -60,12 +60,9 @@ Matrix read_matrix(const SafetensorsFile& file, const std::string& name, std::in
     throw CheckpointError(file.path(), fmt::format("{}: expected a token or more", name));
   Matrix m(entry.shape[0], cols);
   load_row(entry.bytes.data(), *dtype, std::ssize(m.data), m.data.data());
-  for (std::size_t i = 0; i < m.data.size(); ++i)
-    if (!std::isfinite(m.data[i]))
-      throw CheckpointError(
-          file.path(),
-          fmt::format("{}: expected finite values, got {} at [{}, {}]", name, m.data[i],
-                      static_cast<std::int64_t>(i) / cols, static_cast<std::int64_t>(i) % cols));
+  require_finite({DType::f32, m.rows, m.cols, m.data.data(), {}}, [&](const std::string& reason) {
+    throw CheckpointError(file.path(), fmt::format("{}: {}", name, reason));
+  });
   return m;
 }
 
@@ -167,15 +164,21 @@ LayerStages run_layer(const std::filesystem::path& config, const LayerGolden& la
 
 }  // namespace
 
+void replace_topk(std::int64_t topk, ModelSizes& sizes) {
+  if (topk < 0 || topk > sizes.max_position_embeddings)
+    throw std::invalid_argument(
+        fmt::format("--topk {}: expected 1 to {}, the model's max_position_embeddings (there are "
+                    "no more keys to select), or 0 for the model's index_topk",
+                    topk, sizes.max_position_embeddings));
+  if (topk != 0) sizes.index_topk = topk;
+}
+
 Golden capture_checkpoint(const CheckpointRequest& request) {
   const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(request.path);
   const std::filesystem::path config = checkpoint->config_path();
   const std::string config_json = checkpoint->config_json();
   ModelSizes sizes = parse_model_config(config, config_json);
-  if (request.topk < 0)
-    throw std::invalid_argument(
-        fmt::format("--topk {}: expected 1 or more, or 0 for the model's", request.topk));
-  if (request.topk != 0) sizes.index_topk = request.topk;
+  replace_topk(request.topk, sizes);
   const DType activations = request.numerics == "bf16" ? DType::bf16 : DType::f32;
 
   std::vector<Golden> layers;

@@ -28,6 +28,9 @@ struct CheckpointRequest {
 };
 // Throws CheckpointError naming file and tensor, or std::invalid_argument naming the option.
 Golden capture_checkpoint(const CheckpointRequest& request);
+// What --topk asks for in place of the model's; 0 leaves it. Throws std::invalid_argument for more
+// than the model has positions: each would take memory, and select nothing.
+void replace_topk(std::int64_t topk, ModelSizes& sizes);
 
 // The recorded layers of a capture of transformers, computed in `dtype` (fp64 or bf16), beside what
 // the reference makes of them.
