@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -162,8 +163,9 @@ TEST_F(Model, TokensMayBeAListOnTheCommandLine) {
   for (const char* wrong : {"3,,4", "3;4", "none.txt"}) {
     listed[5] = wrong;
     listed.back() = folder_ / "golden.h5";
-    expect_refused(listed, std::string(wrong) == "3,,4" ? "--tokens 3,,4: is not a valid JSON list"
-                                                        : "expected ids as in 1,2,3, or a file");
+    expect_refused(listed, std::string(wrong) == "3,,4"
+                               ? "--tokens 3,,4: expected ids separated by commas"
+                               : "expected ids as in 1,2,3, or a file");
   }
 }
 
@@ -178,8 +180,35 @@ TEST_F(Model, TakesNoPlaceOfAnotherGolden) {
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("golden.h5: holds another golden"), Not(HasSubstr("MB/s"))));
-  EXPECT_EQ(read_file(folder_ / "golden.h5"), before);
   EXPECT_EQ(mlacheck(capture_arguments()).code, 0);  // the same one, anew
+  // A model of other weights alone.
+  std::filesystem::remove_all(folder_ / "model");
+  write_synthetic(small_model(6), SyntheticFormat::bf16, folder_ / "model");
+  const Outcome weights = mlacheck(capture_arguments());
+  EXPECT_EQ(weights.code, 3);
+  EXPECT_THAT(weights.err,
+              AllOf(HasSubstr("another golden: layer0.weights_sha256."), Not(HasSubstr("MB/s"))));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "golden.h5.capture"));
+  EXPECT_EQ(read_file(folder_ / "golden.h5"), before);
+}
+
+// A damaged model, and then the mended one.
+TEST_F(Model, IsNotBoundByARunThatFinishedNoLayer) {
+  write_safetensors_model();
+  const std::string first = "model/model-00001-of-00004.safetensors";
+  const std::string good = read_file(folder_ / first);
+  std::uint64_t header = 0;
+  std::memcpy(&header, good.data(), sizeof header);
+  folder_.write(first, std::string(good).replace(sizeof header + header, 64, 64, '\xff'));
+  expect_refused(capture_arguments(), "expected finite values");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "golden.h5.capture"));
+  // Killed before its end, it would have left this.
+  std::filesystem::create_directories(folder_ / "golden.h5.capture");
+  folder_.write("golden.h5.capture/key", "mlacheck capture 1\nfile: another\n");
+  folder_.write("golden.h5.capture/layer0.h5", "");
+  folder_.write(first, good);
+  const Outcome outcome = mlacheck(capture_arguments());
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
 }
 
 TEST_F(Model, RefusesWhatItCannotRun) {
@@ -221,6 +250,7 @@ TEST_F(Model, RefusesToGoOnWithOtherInputs) {
   write_safetensors_model();
   std::filesystem::create_directories(folder_ / "golden.h5.capture");
   folder_.write("golden.h5.capture/key", "mlacheck capture 1\nfile: another\n");
+  folder_.write("golden.h5.capture/state", "");
   expect_refused(capture_arguments(), "was begun with other inputs");
 }
 
