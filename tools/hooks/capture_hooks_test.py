@@ -61,6 +61,20 @@ class Hooks(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
 
+    @unittest.skipUnless(importlib.util.find_spec("accelerate"), "there is no accelerate")
+    def test_a_synthesized_checkpoint_is_run_and_taken(self):
+        program = [os.environ["MLACHECK_PROGRAM"], "golden"]
+        with tempfile.TemporaryDirectory() as folder:
+            model, path = os.path.join(folder, "model"), os.path.join(folder, "engine.safetensors")
+            for command in (program + ["synthesize", "dsv32:tiny", "--out", model],
+                            [sys.executable, str(HOOKS / "capture_hooks_transformers.py"), "--model", model,
+                             "--tokens", ",".join(map(str, range(10))), "--layers", "2", "--out", path],
+                            program + ["import", path, "--checkpoint", model, "--layer", "2",
+                                       "--out", os.path.join(folder, "golden.h5")]):
+                result = subprocess.run(command, capture_output=True, text=True)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+
 class Engines(unittest.TestCase):
     """The hooks for vLLM and SGLang on doubles of their layers (engine_doubles.py)."""
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records attention layers of a model while `transformers` runs it, for `mlacheck golden import`.
 
-    pip install torch transformers safetensors
+    pip install torch transformers safetensors accelerate
     capture_hooks_transformers.py --model DIR --tokens 1,2,3 --layers 0,3 --out engine.safetensors
     mlacheck golden import engine.safetensors --checkpoint DIR --layer 3 --out layer3.h5
 
@@ -145,10 +145,11 @@ def main():
     parser.add_argument("--out", required=True, metavar="FILE.safetensors")
     options = parser.parse_args()
     try:
+        import accelerate  # which transformers needs for a device
         import torch
         import transformers
     except ImportError as error:
-        fail(f"{error}; install torch, transformers and safetensors")
+        fail(f"{error}; install torch, transformers, safetensors and accelerate")
     model = transformers.AutoModelForCausalLM.from_pretrained(
         options.model, dtype=getattr(torch, options.dtype), device_map=options.device, attn_implementation="eager")
     if options.prompt is None:
