@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "cuda/plugin/call_stop.h"
-#include "cuda/plugin/process_groups.h"
+#include "cuda/plugin/orphans.h"
 
 namespace mlacheck {
 
@@ -32,7 +32,7 @@ void request_stop(int signal) {
     stop_calls();
     return;
   }
-  kill_running_groups();
+  kill_descendants();
   ::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -89,7 +89,7 @@ bool Interruption::finishes(std::function<void()> work) const {
 
 void Interruption::end_at_once(int code) {
   std::fflush(stdout);
-  kill_running_groups();
+  kill_descendants();
   std::_Exit(code);
 }
 

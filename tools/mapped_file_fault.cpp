@@ -8,7 +8,7 @@
 #include <array>
 #include <string_view>
 
-#include "cuda/plugin/process_groups.h"
+#include "cuda/plugin/orphans.h"
 #include "fixtures/checkpoint/mapped_file.h"
 #include "reference/verdict/verdict.h"
 
@@ -44,7 +44,7 @@ void handle_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
                              size);
   [[maybe_unused]] const ssize_t written =
       write(STDERR_FILENO, text.data(), static_cast<std::size_t>(said.out - text.data()));
-  kill_running_groups();
+  kill_descendants();
   _exit(kExitHarness);
 }
 

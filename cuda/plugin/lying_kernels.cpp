@@ -109,6 +109,12 @@ int forks_and_hangs(const mlacheck_problem*, const mlacheck_tensors* t, void*, s
   hang();
 }
 
+int forks_away_and_hangs(const mlacheck_problem*, const mlacheck_tensors* t, void*, std::uint64_t,
+                         void*, char*, std::size_t) {
+  leave_child(t, true);
+  hang();
+}
+
 // Takes the block's memory away.
 int cuts(const mlacheck_problem* p, const mlacheck_tensors* t, void* w, std::uint64_t n, void* s,
          char* why, std::size_t why_size) {
@@ -275,6 +281,7 @@ constexpr std::array kKernels = {
     kernel("forks", forks),
     kernel("forks_away", forks_away),
     kernel("forks_and_hangs", forks_and_hangs),
+    kernel("forks_away_and_hangs", forks_away_and_hangs),
     kernel("hangs_at_exit", hangs_at_exit),
     kernel("cuts", cuts),
     kernel("prints", prints),

@@ -1,22 +1,22 @@
 #include "cuda/plugin/orphans.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <map>
+#include <cstring>
 #include <mutex>
-#include <optional>
 #include <set>
-#include <string>
-#include <system_error>
+#include <string_view>
+#include <vector>
 
 namespace mlacheck {
 
@@ -32,58 +32,87 @@ std::set<pid_t>& living() {
   return workers;
 }
 
-struct Entry {
-  pid_t parent;
-  bool has_ended;
-};
+// A shell that became this program may have started others before the first worker: they are none
+// of the workers'. Null before it.
+std::atomic<const std::vector<pid_t>*> started_before = nullptr;
+static_assert(std::atomic<const std::vector<pid_t>*>::is_always_lock_free);
 
-// From "<pid> (<name>) <state> <parent> ...", where the name may hold anything.
-std::optional<Entry> entry_of(const std::filesystem::path& process) {
-  std::ifstream file(process / "stat");
-  std::string text;
-  std::getline(file, text, '\0');
+bool is_of_before(pid_t child) {
+  const std::vector<pid_t>& before = *started_before.load();
+  return std::ranges::find(before, child) != before.end();
+}
+
+// From "<pid> (<name>) <state> <parent> ...", where the name may hold anything. 0: it is gone.
+pid_t parent_of(int proc, const char* process) {
+  std::array<char, sizeof(dirent64::d_name) + sizeof("/stat")> path = {};
+  stpcpy(stpcpy(path.data(), process), "/stat");
+  const int file = openat(proc, path.data(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  std::array<char, 512> begin = {};
+  const ssize_t got = read(file, begin.data(), begin.size());
+  close(file);
+  const std::string_view text(begin.data(), static_cast<std::size_t>(std::max(got, ssize_t{0})));
   const std::size_t name_end = text.rfind(") ");
-  if (name_end == std::string::npos || name_end + 4 >= text.size()) return std::nullopt;
-  Entry entry{.parent = 0, .has_ended = text[name_end + 2] == 'Z' || text[name_end + 2] == 'X'};
-  std::from_chars(text.data() + name_end + 4, text.data() + text.size(), entry.parent);
-  return entry;
+  pid_t parent = 0;
+  if (name_end != std::string_view::npos && name_end + 4 < text.size())
+    std::from_chars(text.data() + name_end + 4, text.data() + text.size(), parent);
+  return parent;
 }
 
-std::filesystem::path folder_of(pid_t process) {
-  return std::filesystem::path("/proc") / std::to_string(process);
+// Every child of this process, by what a signal's handler may call. Its number is no other's until
+// this process has waited for it.
+template <class Visit>
+void for_each_child(const Visit& visit) {
+  const int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (proc < 0) return;
+  alignas(dirent64) std::array<char, 8192> entries = {};
+  for (ssize_t got = 0; (got = getdents64(proc, entries.data(), entries.size())) > 0;)
+    for (ssize_t at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(entries.data() + at);
+      at += entry->d_reclen;
+      pid_t process = 0;
+      std::from_chars(entry->d_name, entry->d_name + std::strlen(entry->d_name), process);
+      if (process > 0 && parent_of(proc, entry->d_name) == getpid()) visit(process);
+    }
+  close(proc);
 }
 
-// All below this process that is below no living worker.
-std::map<pid_t, Entry> find_orphans() {
-  std::map<pid_t, Entry> all, orphans;
-  std::error_code gone;
-  for (std::filesystem::directory_iterator place("/proc", gone), end; !gone && place != end;
-       place.increment(gone)) {
-    const pid_t process = std::atoi(place->path().filename().c_str());
-    if (process <= 0) continue;
-    if (const std::optional<Entry> entry = entry_of(place->path())) all.emplace(process, *entry);
+// Kills the children, but for those that are spared, with their groups, and what falls to this
+// process from them, which is waited for by others where `options` is WNOWAIT.
+template <class Spared>
+void kill_children(const Spared& spared, int options, int most_rounds) {
+  for (int round = 0, clean = 0; round < most_rounds && clean < 2; ++round) {
+    bool any = false, all_ended = true;
+    for_each_child([&](pid_t child) {
+      if (spared(child)) return;
+      any = true;
+      kill(-child, SIGKILL);
+      kill(child, SIGKILL);
+      siginfo_t info = {};
+      const int ended = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | options);
+      all_ended = all_ended && ended == 0 && info.si_pid == child;
+    });
+    if (!any) return;
+    // What has ended may have left others meanwhile.
+    clean = all_ended ? clean + 1 : 0;
+    if (!all_ended) poll(nullptr, 0, 1);
   }
-  for (bool more = true; more;) {
-    more = false;
-    for (const auto& [process, entry] : all)
-      if ((entry.parent == getpid() ? !living().contains(process)
-                                    : orphans.contains(entry.parent)) &&
-          orphans.emplace(process, entry).second)
-        more = true;
-  }
-  return orphans;
 }
 
-// By a descriptor that is the process's before its parent is looked at: its number may be another's
-// after. Where the kernel gives none (before Linux 5.3), nothing is killed.
-bool kill_orphan(pid_t process, pid_t parent) {
-  const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-  if (descriptor < 0) return false;
-  const std::optional<Entry> now = entry_of(folder_of(process));
-  const bool killed = now && (now->parent == parent || now->parent == getpid()) &&
-                      syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, nullptr, 0) == 0;
-  close(descriptor);
-  return killed;
+void end_with_descendants(int signal) {
+  kill_descendants();
+  // Then what the signal does by itself.
+  ::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void handle_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action = {};
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
+    action.sa_handler = end_with_descendants;
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 }  // namespace
@@ -92,32 +121,29 @@ void keep_descendants() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 pid_t fork_worker() {
   const std::lock_guard lock(mutex_of_living());
-  // A shell that became this program may have started others before: they are none of the workers'.
-  static const bool first = [] {
-    for (const auto& [process, entry] : find_orphans()) living().insert(process);
+  if (started_before.load() == nullptr) {
+    auto& before = *new std::vector<pid_t>;
+    for_each_child([&](pid_t child) { before.push_back(child); });
+    started_before = &before;
     keep_descendants();
-    return true;
-  }();
-  static_cast<void>(first);
+    handle_signals();
+  }
   const pid_t child = fork();
   if (child > 0) living().insert(child);
   return child;
 }
 
 void kill_orphans(pid_t worker) {
+  constexpr int kMostRounds = 100;
   const std::lock_guard lock(mutex_of_living());
   living().erase(worker);
-  // Again while there are any: one may just have started another.
-  constexpr int kMostRounds = 100;
-  for (int round = 0; round < kMostRounds; ++round) {
-    bool found = false;
-    for (const auto& [process, entry] : find_orphans())
-      // What has ended and cannot be waited for yet has threads that run.
-      if (!entry.has_ended || (entry.parent == getpid() && waitpid(process, nullptr, WNOHANG) == 0))
-        found = kill_orphan(process, entry.parent) || found;
-    if (!found) return;
-    poll(nullptr, 0, 1);
-  }
+  kill_children([](pid_t child) { return living().contains(child) || is_of_before(child); }, 0,
+                kMostRounds);
+}
+
+void kill_descendants() {
+  constexpr int kMostRounds = 2000;  // a process that holds a GPU takes its time to end
+  if (started_before.load() != nullptr) kill_children(is_of_before, WNOWAIT, kMostRounds);
 }
 
 }  // namespace mlacheck

@@ -117,7 +117,6 @@ WorkerProcess::WorkerProcess(std::span<const std::string> command) {
   close(report[1]);
   if (child_ > 0) {
     setpgid(child_, child_);  // whoever of the two is first
-    group_.emplace(child_);
     error = exec_error(report[0]);
     if (error != 0) end();
   }
@@ -202,7 +201,6 @@ bool WorkerProcess::has_ended() const {
 WorkerProcess::Reply WorkerProcess::end() {
   kill(-child_, SIGKILL);
   kill(child_, SIGKILL);  // where it could make no group
-  group_.reset();
   const int status = wait_for(child_);
   kill_orphans(std::exchange(child_, 0));
   return {Reply::Kind::ended, words(status), WIFSIGNALED(status)};

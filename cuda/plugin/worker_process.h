@@ -8,8 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "cuda/plugin/process_groups.h"
-
 namespace mlacheck {
 
 // A process that answers packets (worker_socket.h). What it prints goes to stderr. It leads a
@@ -54,7 +52,6 @@ class WorkerProcess {
 
   int socket_ = -1;
   pid_t child_ = 0;  // 0: ended and waited for
-  std::optional<RunningGroup> group_;
 };
 
 // /dev/null for those of stdin, stdout and stderr that are closed, so that no other file becomes

@@ -81,14 +81,14 @@ struct Holder {
   std::array<pid_t, 2> kernel = {};  // and the child that it left
 };
 
-Holder hold() {
+Holder hold(const char* kernel = "forks_and_hangs") {
   std::array<int, 2> pipes = {};
   EXPECT_EQ(pipe(pipes.data()), 0);
   Holder holder;
   holder.process = fork();
   if (holder.process == 0) {
     const std::string number = std::to_string(pipes[1]);
-    execl("/proc/self/exe", "holder", "hold", number.c_str(), nullptr);
+    execl("/proc/self/exe", "holder", "hold", number.c_str(), kernel, nullptr);
     _exit(126);
   }
   close(pipes[1]);
@@ -100,12 +100,15 @@ Holder hold() {
 }
 
 TEST(WorkerProcess, EndsWithTheProcessThatWaitsForIt) {
-  const Holder interrupted = hold();
-  kill(interrupted.process, SIGTERM);
   int status = 0;
-  waitpid(interrupted.process, &status, 0);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
-  EXPECT_TRUE(have_ended(interrupted.kernel));
+  for (const auto& [kernel, signal] :
+       {std::pair("forks_and_hangs", SIGTERM), {"forks_away_and_hangs", SIGHUP}}) {
+    const Holder interrupted = hold(kernel);
+    kill(interrupted.process, signal);
+    waitpid(interrupted.process, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    EXPECT_TRUE(have_ended(interrupted.kernel)) << kernel;
+  }
 
   const Holder killed = hold();
   kill(killed.process, SIGKILL);
@@ -146,9 +149,9 @@ TEST(WorkerProcess, NoOtherFileBecomesAStandardStream) {
 }  // namespace
 
 // Waits for a kernel that hangs; writes down its process and the child that it left.
-[[noreturn]] void hold_kernel(int file_descriptor) {
+[[noreturn]] void hold_kernel(int file_descriptor, const char* kernel) {
   const KernelCall call = make_call();
-  std::thread([&] { run(call, "forks_and_hangs", 60); }).detach();
+  std::thread([&] { run(call, kernel, 60); }).detach();
   if (!soon([&] { return process(call, 0) > 0; })) _exit(1);
   const std::array<pid_t, 2> processes = {process(call, 0), process(call, 1)};
   if (write(file_descriptor, processes.data(), sizeof(processes)) != sizeof(processes)) _exit(1);
@@ -161,7 +164,8 @@ TEST(WorkerProcess, NoOtherFileBecomesAStandardStream) {
 int main(int argc, char** argv) {
   if (argc == 5 && std::string(argv[1]) == "worker")
     mlacheck::serve_kernels(std::stoi(argv[4]), argv[3]);
-  if (argc == 3 && std::string(argv[1]) == "hold") mlacheck::hold_kernel(std::stoi(argv[2]));
+  if (argc == 4 && std::string(argv[1]) == "hold")
+    mlacheck::hold_kernel(std::stoi(argv[2]), argv[3]);
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }
