@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "cuda/plugin/call_stop.h"
@@ -153,8 +154,11 @@ TEST(Fuzz, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(none.err, HasSubstr("no kernel of top_k among those of"));
 }
 
-// The program, started, with its output in files; told by a signal once it is at work.
-Outcome signalled(const Arguments& arguments, int signal, std::chrono::seconds later = {}) {
+bool has_begun(const std::string& out) { return out.find("op=") != std::string::npos; }
+
+// The program, started, with its output in files; told by a signal once it has come so far.
+Outcome signalled(const Arguments& arguments, int signal,
+                  const std::function<bool(const std::string& out)>& is_there = has_begun) {
   const TemporaryFolder folder;
   const pid_t child = fork();
   if (child == 0) {
@@ -163,9 +167,11 @@ Outcome signalled(const Arguments& arguments, int signal, std::chrono::seconds l
       _exit(125);
     become_mlacheck(arguments, {});
   }
-  while (read_file(folder / "out").find("op=") == std::string::npos && kill(child, 0) == 0)
+  siginfo_t ended = {};
+  while (!is_there(read_file(folder / "out")) && ended.si_pid == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  std::this_thread::sleep_for(later);
+    waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT);
+  }
   kill(child, signal);
   const int code = wait_for(child);
   return {code, read_file(folder / "out"), read_file(folder / "err")};
@@ -207,7 +213,11 @@ TEST(Fuzz, EndsAtOnceWhenItIsTold) {
     Arguments all = arguments;
     all.insert(all.end(), {"--json", folder / "a.json"});
     const auto begin = std::chrono::steady_clock::now();
-    const Outcome outcome = signalled(all, SIGINT, std::chrono::seconds(2));
+    const Outcome outcome = signalled(all, SIGINT, [](const std::string& out) {
+      if (!has_begun(out)) return false;
+      std::this_thread::sleep_for(std::chrono::seconds(2));  // by then in the call
+      return true;
+    });
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
     EXPECT_EQ(outcome.code, arguments[0] == "run" ? 3 : 77) << outcome.out << outcome.err;
     EXPECT_THAT(statuses(folder / "a.json"), Not(Contains(Pair(HasSubstr("hangs"), "CRASHED"))));
@@ -215,15 +225,57 @@ TEST(Fuzz, EndsAtOnceWhenItIsTold) {
   }
 }
 
-// The kernel is asked for its stage, and hangs.
+// It waits for the library's last kernel.
+TEST(Fuzz, RunReportsEachKernelAsItIsJudged) {
+  const TemporaryFolder folder;
+  const Outcome outcome = signalled(
+      {"run", "mlacheck1 op=sparse_attention t=1 h=1 k=8 n=32", "--kernel",
+       MLACHECK_SOURCE_DIR "/tools/plugins/wrong_kernels.py", "--timeout", "10", "--json",
+       folder / "a.json"},
+      SIGINT, [](const std::string& out) { return out.find("FAIL") != std::string::npos; });
+  EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
+  EXPECT_THAT(statuses(folder / "a.json"),
+              AllOf(Contains(Pair(HasSubstr("shifts_lse"), "FAIL")),
+                    Not(Contains(Pair(HasSubstr("hangs"), ::testing::_)))));
+}
+
+// A kernel in Python that writes nothing, and hangs when it is called for the third time: for the
+// stage of what its two calls have shown.
+std::string hangs_the_third_time(const TemporaryFolder& folder) {
+  folder.write("mine.py",
+               "import serve_kernels, sys, time\n"
+               "sys.path.append('" MLACHECK_SOURCE_DIR
+               "/tools/plugins')\n"
+               "from python_kernel import CONTRACT, CONVENTIONS\n"
+               "serve_kernels.kernels.clear()\n"
+               "@serve_kernels.kernel('sparse_attention', conventions=CONVENTIONS, "
+               "contract=CONTRACT)\n"
+               "def mine(problem, tensors):\n"
+               "    with open(__file__ + '.calls', 'a') as calls: calls.write('.')\n"
+               "    if len(open(__file__ + '.calls').read()) > 2: time.sleep(1000)\n");
+  return folder / "mine.py";
+}
+
+const std::string kSmall = "mlacheck1 op=sparse_attention t=1 h=1 k=8 n=32";
+
 TEST(Fuzz, RunKeepsAFailureWhoseStageIsSoughtWhenItIsTold) {
   const TemporaryFolder folder;
-  const Outcome outcome =
-      signalled({"run", "mlacheck1 op=sparse_attention t=4 h=1 k=64 n=256", "--kernel",
-                 wrong_library("zeros_then_hangs"), "--json", folder / "a.json"},
-                SIGINT, std::chrono::seconds(3));
+  const Outcome outcome = signalled(
+      {"run", kSmall, "--kernel", hangs_the_third_time(folder), "--json", folder / "a.json"},
+      SIGINT, [&](const std::string&) { return read_file(folder / "mine.py.calls") == "..."; });
   EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
-  EXPECT_THAT(statuses(folder / "a.json"), Contains(Pair(HasSubstr("zeros_then_hangs"), "FAIL")));
+  EXPECT_THAT(statuses(folder / "a.json"), Contains(Pair(HasSubstr("mine.py"), "FAIL")));
+  EXPECT_THAT(outcome.err, HasSubstr("ended by a signal"));
+}
+
+TEST(Fuzz, RunSaysThatItLooksForAStageAndWhyItFindsNone) {
+  const TemporaryFolder folder;
+  const Outcome outcome = mlacheck_on_terminal(
+      {"run", kSmall, "--kernel", hangs_the_third_time(folder), "--timeout", "1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("mine.py:mine: FAIL; looking for its stage"),
+                                 HasSubstr("looking for the stage was given up: the kernel, asked "
+                                           "again: no answer in 1 s")));
 }
 
 TEST(Fuzz, KeepsAFailureThatTheRegressionFileDoesNotGet) {

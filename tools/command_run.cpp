@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,13 +34,15 @@ std::string laws_help() {
 // With the first failure of each kernel, the stage that explains it. Whatever goes wrong meanwhile,
 // the failure stays.
 void explain_failures(const Recipe& recipe, const KernelLibrary& library,
-                      std::vector<CheckResult>& results) {
+                      std::vector<CheckResult>& results,
+                      const std::function<void(const std::string&)>& say) {
   for (const mlacheck_kernel* kernel : library.kernels()) {
     const std::string name = name_of(library, *kernel);
     const auto failed = std::ranges::find_if(results, [&](const CheckResult& result) {
       return result.status == Status::fail && result.name.starts_with(name + " ");
     });
     if (failed == results.end() || Interruption::requested()) continue;
+    say(name + ": FAIL; looking for its stage");
     try {
       const std::string text = explain_failure({&recipe, 1}, library, *kernel, kSecondsToExplain);
       if (!text.empty()) failed->detail += '\n' + text;
@@ -62,17 +65,18 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
   const Interruption interruption;
   std::mutex reporting;
   bool any_ran = loaded.empty();
-  std::vector<CheckResult> unexplained;  // whose stages are being sought
+  std::vector<CheckResult> unexplained;  // known, while their stages are being sought
   const auto begin = [&](std::size_t i, const std::string& what) {
     const std::lock_guard lock(reporting);
     report.progress(i, loaded.size() + 1, what);
   };
   const auto add = [&](std::vector<CheckResult> results, bool of_kernels = true) {
     const std::lock_guard lock(reporting);
+    if (Interruption::requested()) return;
     unexplained.clear();
     for (CheckResult& result : results) {
       any_ran |= of_kernels && result.status != Status::skipped && result.status != Status::refused;
-      report.add(std::move(result));
+      report.add_known(std::move(result));
     }
   };
   const bool finished = interruption.finishes([&] {
@@ -80,20 +84,22 @@ int run_recipe(const std::string& line, const KernelOptions& kernels, bool with_
     add(check_reference(recipe), false);
     for (std::size_t i = 0; i < loaded.size(); ++i) {
       begin(i + 1, loaded[i].path().string());
-      std::vector<CheckResult> results = check_kernels(recipe, loaded[i]);
-      {
-        const std::lock_guard lock(reporting);
-        unexplained = results;
-      }
-      explain_failures(recipe, loaded[i], results);
-      add(std::move(results));
+      check_each_kernel(recipe, loaded[i], [&](std::vector<CheckResult> results) {
+        {
+          const std::lock_guard lock(reporting);
+          if (!Interruption::requested()) unexplained = results;
+        }
+        explain_failures(recipe, loaded[i], results,
+                         [&](const std::string& what) { begin(i + 1, what); });
+        add(std::move(results));
+      });
       for (const mlacheck_kernel* kernel : loaded[i].kernels())
         if (with_laws) add(check_laws(recipe, loaded[i], *kernel));
       add(check_end(loaded[i], repro_of(recipe, &loaded[i])));
     }
   });
   const std::lock_guard lock(reporting);  // for good, where the work goes on
-  for (CheckResult& result : unexplained) report.add(std::move(result));
+  for (CheckResult& result : unexplained) report.add_known(std::move(result));
   // Not to be unwound: the work goes on in what stands here.
   if (!finished) Interruption::end_at_once([&]() noexcept { return report.finish(); }());
   const int code = report.finish();

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <utility>
@@ -64,20 +66,29 @@ std::vector<CheckResult> check_kernel(const Recipe& recipe, const KernelLibrary&
 }
 
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library) {
-  std::vector<CheckResult> results;
+  std::vector<CheckResult> all;
+  check_each_kernel(recipe, library, [&](std::vector<CheckResult> results) {
+    std::ranges::move(results, std::back_inserter(all));
+  });
+  return all;
+}
+
+void check_each_kernel(const Recipe& recipe, const KernelLibrary& library,
+                       const std::function<void(std::vector<CheckResult>)>& found) {
   if (const auto* layer = std::get_if<LayerRecipe>(&recipe)) {
     const LayerCase c(*layer);
-    return check_layer_kernels(c.sizes, c.numerics, c.input,
-                               attention_layer(c.sizes, c.numerics, c.weights, c.input), library,
-                               repro_of(recipe, &library));
+    return found(check_layer_kernels(c.sizes, c.numerics, c.input,
+                                     attention_layer(c.sizes, c.numerics, c.weights, c.input),
+                                     library, repro_of(recipe, &library)));
   }
+  bool any = false;
   for (const mlacheck_kernel* kernel : library.kernels()) {
-    for (CheckResult& result : check_kernel(recipe, library, *kernel))
-      results.push_back(std::move(result));
+    std::vector<CheckResult> results = check_kernel(recipe, library, *kernel);
+    if (results.empty()) continue;
+    any = true;
+    found(std::move(results));
   }
-  if (results.empty())
-    results.push_back(no_kernel(asked_operator(recipe), library, repro_of(recipe, &library)));
-  return results;
+  if (!any) found({no_kernel(asked_operator(recipe), library, repro_of(recipe, &library))});
 }
 
 std::vector<CheckResult> check_attention_kernels(const SparseAttentionProblem& problem,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ bool is_for(std::int32_t op, const Recipe& recipe);
 // ..."), in which a row has the same bits alone. Recipes of index_scores are put to index_select
 // and map_slots too. SKIPPED, with what the library has, when nothing of it can be judged.
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library);
+
+// The same, kernel by kernel: `found` gets each one's before the next is called. A layer's come
+// together.
+void check_each_kernel(const Recipe& recipe, const KernelLibrary& library,
+                       const std::function<void(std::vector<CheckResult>)>& found);
 
 // The same for one kernel of the library; empty when the recipe is for another operator's, or a
 // layer.

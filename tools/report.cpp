@@ -108,7 +108,10 @@ void Report::progress(std::size_t done, std::size_t total, const std::string& wh
 }
 
 void Report::add(CheckResult result) {
-  if (Interruption::requested()) return;
+  if (!Interruption::requested()) add_known(std::move(result));
+}
+
+void Report::add_known(CheckResult result) {
   result.name = printable(result.name);
   result.detail = printable(result.detail);
   result.repro = printable(result.repro);

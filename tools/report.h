@@ -47,10 +47,12 @@ class Report {
   // Throws Hdf5Error where a file cannot be written, std::invalid_argument where two are the same.
   Report(std::string title, ReportOptions options);
 
-  // Nothing is added once the run is told to end (interruption.h), which finish() makes an error.
+  // Nothing is added once the run is told to end (interruption.h), which finish() makes an error,
+  // but what was known before.
   // What is being worked on; `total` of 0 where the number of checks is not known.
   void progress(std::size_t done, std::size_t total, const std::string& what);
   void add(CheckResult result);
+  void add_known(CheckResult result);
   // Lines that are no verdict.
   void note(const std::string& text);
   bool on_terminal() const { return terminal_; }

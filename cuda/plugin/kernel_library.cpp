@@ -102,6 +102,12 @@ KernelTarget KernelLibrary::target(std::string_view kernel) const {
 
 KernelLibrary KernelLibrary::afresh() const { return {path_, library_, calls_->afresh()}; }
 
+KernelLibrary KernelLibrary::afresh(std::chrono::seconds call_timeout) const {
+  KernelService service = calls_->service();
+  service.call_timeout = std::min(service.call_timeout, call_timeout);
+  return {path_, library_, std::make_shared<KernelProcessPool>(std::move(service))};
+}
+
 std::chrono::seconds KernelLibrary::call_timeout() const {
   return calls_ == nullptr ? kKernelTimeout : calls_->service().call_timeout;
 }

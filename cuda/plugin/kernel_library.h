@@ -45,6 +45,8 @@ class KernelLibrary {
   KernelTarget target(std::string_view kernel) const;
   // The same library, whose calls are made in processes of their own.
   KernelLibrary afresh() const;
+  // The same, each call within that time too; those that take longer do not count as hangs().
+  KernelLibrary afresh(std::chrono::seconds call_timeout) const;
   // What each of its calls has; kKernelTimeout where there is no other process for them.
   std::chrono::seconds call_timeout() const;
   // How many calls of its kernels have hung: after kMostHangs there is no other.

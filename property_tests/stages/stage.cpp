@@ -104,17 +104,23 @@ double work_of(const TopKRecipe& r) {
 // What the kernel gives, and who is suspected. Empty where it gives nothing.
 class Inquiry {
  public:
-  Inquiry(const KernelLibrary& library, const mlacheck_kernel& kernel)
-      : kernel_(kernel), contract_(contract_of(kernel)), library_(library) {}
+  Inquiry(const KernelLibrary& library, const mlacheck_kernel& kernel, double seconds)
+      : kernel_(kernel),
+        contract_(contract_of(kernel)),
+        library_(library),
+        call_timeout_(static_cast<std::int64_t>(std::ceil(seconds))) {}
 
-  std::vector<Suspect> of(const SparseAttentionRecipe& recipe, Patience& patience) const {
+  // How its last call ended, where that gave no answer.
+  const std::string& unanswered() const { return unanswered_; }
+
+  std::vector<Suspect> of(const SparseAttentionRecipe& recipe, Patience& patience) {
     const SparseAttentionCase c(as_read_by(kernel_, recipe));
     const auto call = run(make_call(c));
     if (call == nullptr) return {};
     if (auto found = unwritten(*call); !found.empty()) return found;
     return suspects(c, contract_, attention_result(*call), patience);
   }
-  std::vector<Suspect> of(const IndexScoresRecipe& recipe, Patience& patience) const {
+  std::vector<Suspect> of(const IndexScoresRecipe& recipe, Patience& patience) {
     if (kernel_.op != MLACHECK_INDEX_SCORES) return {};
     const IndexScoresCase c(recipe);
     const auto call = run(make_call(c.problem));
@@ -123,7 +129,7 @@ class Inquiry {
       return found;
     return suspects(c, contract_, scores_result(*call), patience);
   }
-  std::vector<Suspect> of(const TopKRecipe& recipe, Patience& patience) const {
+  std::vector<Suspect> of(const TopKRecipe& recipe, Patience& patience) {
     const TopKCase c(recipe);
     const auto call = run(make_call(problem_of(c)));
     if (call == nullptr) return {};
@@ -131,19 +137,23 @@ class Inquiry {
     return suspects(c, contract_, kernel_.conventions.row_relative != 0, selected_result(*call),
                     patience);
   }
-  std::vector<Suspect> of(const LayerRecipe&, Patience&) const { return {}; }
+  std::vector<Suspect> of(const LayerRecipe&, Patience&) { return {}; }
 
  private:
   // In a process that no other call has damaged.
-  std::unique_ptr<KernelCall> run(std::unique_ptr<KernelCall> call) const {
-    const KernelTarget target = library_.afresh().target(kernel_.name);
-    if (run_in_worker(*call, target).kind != CallOutcome::Kind::done) return nullptr;
-    return call;
+  std::unique_ptr<KernelCall> run(std::unique_ptr<KernelCall> call) {
+    const KernelTarget target = library_.afresh(call_timeout_).target(kernel_.name);
+    const CallOutcome outcome = run_in_worker(*call, target);
+    if (outcome.kind == CallOutcome::Kind::done) return call;
+    unanswered_ = outcome.detail;
+    return nullptr;
   }
 
   const mlacheck_kernel& kernel_;
   NumericsContract contract_;
   const KernelLibrary& library_;
+  std::chrono::seconds call_timeout_;
+  std::string unanswered_;
 };
 
 double work_of_any(const Recipe& recipe) {
@@ -193,7 +203,7 @@ std::vector<Suspect> suspects(const TopKCase& c, const NumericsContract& contrac
 
 std::string explain_failure(std::span<const Recipe> recipes, const KernelLibrary& library,
                             const mlacheck_kernel& kernel, double seconds) {
-  const Inquiry inquiry(library, kernel);
+  Inquiry inquiry(library, kernel, seconds);
   const Patience together(seconds);
   std::vector<Suspect> all;
   std::string given_up;
@@ -213,9 +223,10 @@ std::string explain_failure(std::span<const Recipe> recipes, const KernelLibrary
     const bool whole = patience.tried() == patience.variants();
     if (!any) {
       all = found;
-      given_up = whole ? ""
-                       : fmt::format("{} of {} variants were tried in {:.0f} s", patience.tried(),
-                                     patience.variants(), seconds);
+      given_up = !inquiry.unanswered().empty() ? "the kernel, asked again: " + inquiry.unanswered()
+                 : whole                       ? ""
+                         : fmt::format("{} of {} variants were tried in {:.0f} s", patience.tried(),
+                                       patience.variants(), seconds);
     } else if (whole) {
       std::erase_if(all, [&](const Suspect& suspect) {
         return std::ranges::find(found, suspect.as_if, &Suspect::as_if) == found.end();

@@ -105,10 +105,6 @@ void count(Row&) { ++rows_made; }
 void zero_when_spoilt(Row& row) {
   if (is_spoilt()) zero(row);
 }
-void zero_then_hang(Row& row) {
-  if (is_spoilt()) hang(row);
-  zero(row);
-}
 void crash_when_spoilt(Row&) {
   if (is_spoilt()) std::abort();
 }
@@ -171,7 +167,6 @@ constexpr Kernel kKernels[] = {
     {.name = "expects_max_logit", .expects_max_logit = true},
     {.name = "zeros_of_subnormals", .change_row = zero_out, .flushes_subnormals = 1},
     {.name = "hangs", .change_row = hang},
-    {.name = "zeros_then_hangs", .change_row = zero_then_hang},
     {.name = "crashes", .change_row = crash},
     {.name = "crashes_at_exit", .change_row = crash_at_exit},
     {.name = "crashes_later", .change_row = crash_when_spoilt},
