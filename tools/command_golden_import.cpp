@@ -108,23 +108,18 @@ void add_golden_import(CLI::App& golden, Action& action) {
       std::string(
           "Arrays, each also as layer<N>.<name>: hidden_states [S, hidden] (what enters the "
           "attention\n"
-          "layer, after input_layernorm; needed), positions [S], topk_indices [T, k], and whatever "
-          "the\n"
-          "engine computed: q_a, q_resid, kv_a, kv, k_pe, kv_cache (or u8 [S, 656]), q, q_latent, "
-          "q_pe,\n"
-          "index_q, index_k_proj, index_k, index_weights_raw, index_scores, attn_latent, "
-          "attn_output,\n"
-          "output. f32, f16, bf16; NumPy and h5py have no bf16: name its 16-bit patterns "
-          "<name>_bf16. Each\n"
-          "stage is a check; the golden, which `golden check` judges again, is written if all "
-          "pass.\n\n"
+          "layer, after input_layernorm; needed), positions [S], topk_indices [T, k], and what the "
+          "engine\n"
+          "computed of the stages below; kv_cache may be u8 [S, 656]. f32, f16, bf16; NumPy and "
+          "h5py have\n"
+          "no bf16: name its 16-bit patterns <name>_bf16. Each stage is a check; the golden, which "
+          "`golden\n"
+          "check` judges again, is written if all pass.\n\n"
           "What an engine rounds is not declared, so that its stages have flat limits, not derived "
           "ones, of the\n"
-          "relative Frobenius error. topk_indices: a top-k of the engine's own index_scores, or, "
-          "without them, in\n"
-          "bf16 a hundredth of the members may differ, at near ties, in fp32 none beyond the limit "
-          "of the scores.\n\n"
-          "  stage              fp32     bf16     e4m3     reason\n") +
+          "relative Frobenius error. Beside recorded index_scores, topk_indices are to be a top-k "
+          "of "
+          "those.\n\n") +
       engine_limits() + '\n' + kExitCodeHelp);
   command->callback([options, &action] {
     if (!options->rope_order.empty())
