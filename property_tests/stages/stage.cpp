@@ -53,6 +53,14 @@ double budget_of(const std::vector<Finding>& findings) {
   return budget;
 }
 
+// Needs no variants, so that it is named where there is no time for them. Only of what is wrong.
+bool are_zeros(const std::vector<float>& output) {
+  return std::ranges::all_of(output, [](float x) { return x == 0; });
+}
+std::vector<Suspect> zeros(CallTensor output) {
+  return {{"output", fmt::format("all of {} was 0", tensor_name(output)), 0}};
+}
+
 struct Ranked {
   bool loosens;
   Suspect suspect;
@@ -172,7 +180,9 @@ double work_of_any(const Recipe& recipe) {
 std::vector<Suspect> suspects(const SparseAttentionCase& c, const NumericsContract& contract,
                               const SparseAttentionResult& result, Patience& patience) {
   const AttentionAttempt made(c, contract, result);
-  if (!is_wrong(judge_attempt(made))) return {};
+  const std::vector<Finding> findings = judge_attempt(made);
+  if (!is_wrong(findings)) return {};
+  if (is_wrong(findings[0].status) && are_zeros(result.out)) return zeros(CallTensor::out);
   std::vector<Ranked> ranked;
   const auto make = [&] { return made; };
   try_all(attention_key_variants(), make, patience, ranked);
@@ -184,6 +194,7 @@ std::vector<Suspect> suspects(const IndexScoresCase& c, const NumericsContract& 
                               const std::vector<float>& scores, Patience& patience) {
   IndexAttempt made(c, contract, scores);
   if (!is_wrong(judge_attempt(made))) return {};
+  if (are_zeros(scores)) return zeros(CallTensor::scores_out);
   std::vector<Ranked> ranked;
   try_all(
       index_variants(), [&] { return made; }, patience, ranked);

@@ -7,6 +7,8 @@
 #include <limits>
 #include <numbers>
 
+#include "reference/formats/bf16.h"
+
 // Kernels of plain loops in double, written apart from the variants, with one fault each that must
 // be named.
 namespace mlacheck {
@@ -43,6 +45,12 @@ class Attention {
     SparseAttentionResult result;
     for (std::int64_t t = 0; t < r_.tokens; ++t)
       for (std::int64_t h = 0; h < r_.heads; ++h) attend(t, h, result);
+    if (is("zeros"))
+      for (auto* output : {&result.out, &result.lse, &result.max_logit})
+        std::ranges::fill(*output, 0.0f);
+    for (float& x : result.out)
+      if (is("one_unit") && x > 0)
+        x = to_float(Bf16{static_cast<std::uint16_t>(to_bf16(x).bits + 1)});
     return result;
   }
 
@@ -146,9 +154,8 @@ class Attention {
 
 SparseAttentionCase case_of(const std::string& keys) {
   std::string line =
-      "mlacheck1 op=sparse_attention t=3 h=2 k=84 n=100 d=56 v=32 page=16 pad=8 sink=random "
-      "out=f32";
-  for (const char* defaults : {"length=random", "absent=scattered", "gap=1"})
+      "mlacheck1 op=sparse_attention t=3 h=2 k=84 n=100 d=56 v=32 page=16 pad=8 sink=random ";
+  for (const char* defaults : {"length=random", "absent=scattered", "gap=1", "out=f32"})
     if (keys.find(std::string(defaults).substr(0, 4)) == std::string::npos)
       line += std::string(" ") + defaults;
   return SparseAttentionCase(std::get<SparseAttentionRecipe>(parse_recipe(line + " " + keys)));
@@ -214,6 +221,8 @@ constexpr AttentionFault kAttentionFaults[] = {
     {"lse_alone", "conventions", "lse lacked the maximum"},
     {"raw_max", "conventions", "max_logit lacked sm_scale"},
     {"empty_zero", "conventions", "lse of an empty row was +inf", "absent=rows"},
+    {"zeros", "output", "all of out was 0"},
+    {"one_unit", "output", "elements of out were one unit in the last place off", "out=q"},
 };
 INSTANTIATE_TEST_SUITE_P(Stage, AttentionStage, ::testing::ValuesIn(kAttentionFaults),
                          [](const auto& test) { return std::string(test.param.name); });
