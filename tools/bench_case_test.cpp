@@ -112,7 +112,7 @@ TEST(BenchCase, NamesTheRowThatIsWrong) {
   }
   std::memset(const_cast<std::byte*>(call->tensor(CallTensor::selected, 1).data()) + 19 * 80, 0,
               80);
-  EXPECT_THAT(flaw_of(*bench, *call), HasSubstr("row 39"));
+  EXPECT_THAT(flaw_of(*bench, *call), HasSubstr("row 39, of "));
 }
 
 TEST(BenchCase, SeesLseInAnotherBase) {

@@ -25,6 +25,7 @@ nlohmann::json to_json(const BenchResult& r) {
   if (!was_timed(r)) return json;
   json["graph_us"] = r.times.in_graph * kMicro;
   json["single_us"] = r.times.single * kMicro;
+  json["judged_elements"] = r.judged;
   json["graph_calls"] = r.times.graph_calls;
   json["inputs"] = r.timed.calls;
   json["workspace_bytes"] = r.workspace_bytes;
@@ -77,7 +78,8 @@ void BenchReport::add(const BenchResult& result) {
     fmt::print("{:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8} {:>9}", "-", "-", "-", "-", "-", "-",
                "-", "-");
   }
-  fmt::print("  {:10} {}\n", name_of(r.status), r.kernel);
+  fmt::print("  {:10} {}{}\n", name_of(r.status), r.kernel,
+             was_timed(r) ? fmt::format(" ({} elements judged)", r.judged) : "");
   if (r.status != Status::pass) fmt::print("         {}\n         repeat: {}\n", r.detail, r.repro);
   std::fflush(stdout);
 }

@@ -23,6 +23,7 @@ struct BenchResult {
   KernelTimes times;
   std::int64_t workspace_bytes = 0;
   CallWork work;
+  std::int64_t judged = 0;  // elements of the outputs that the oracle has seen
   std::optional<Floor> floor;
 };
 

@@ -81,6 +81,7 @@ BenchResult time_one(const BenchCase& bench, const Recipe& recipe, const TimedCa
     result.detail = trespass;
   }
   for (const Finding& finding : bench.judge(*call, kernels)) {
+    if (!finding.stage.ends_with(" written")) result.judged += finding.elements;
     if (finding.status <= result.status) continue;
     result.status = finding.status;
     result.detail = to_string(finding);

@@ -77,8 +77,9 @@ Finding worst_row(const char* stage, const std::vector<Finding>& findings,
     elements += findings[i].elements;
     if (findings[i].status <= worst.status) continue;
     worst = findings[i];
-    worst.detail = fmt::format("row {}: {}", rows.empty() ? static_cast<std::int64_t>(i) : rows[i],
-                               findings[i].detail);
+    worst.detail = rows.empty() ? fmt::format("row {}: {}", i, findings[i].detail)
+                                : fmt::format("row {}, of {} that were judged: {}", rows[i],
+                                              rows.size(), findings[i].detail);
   }
   worst.stage = stage;
   worst.elements = elements;

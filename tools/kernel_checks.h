@@ -22,8 +22,9 @@ bool is_for(std::int32_t op, const Recipe& recipe);
 // Every kernel of the library for the recipe's operator: its outputs against the oracle by the
 // interval of the contract that it declares, guard bands, inputs, and what else it promises: the
 // bits of a second run, and a batch-invariant mode, whose outputs are judged too ("batch invariant
-// ..."), in which a row has the same bits alone. Recipes of index_scores are put to index_select
-// and map_slots too. SKIPPED, with what the library has, when nothing of it can be judged.
+// ..."), in which a row has the same bits alone: out and lse of the last one are compared, which is
+// asked for without max_logit. Recipes of index_scores are put to index_select and map_slots too.
+// SKIPPED, with what the library has, when nothing of it can be judged.
 std::vector<CheckResult> check_kernels(const Recipe& recipe, const KernelLibrary& library);
 
 // The same, kernel by kernel: `found` gets each one's before the next is called. A layer's come
