@@ -179,7 +179,7 @@ double work_of_any(const Recipe& recipe) {
 
 std::vector<Suspect> suspects(const SparseAttentionCase& c, const NumericsContract& contract,
                               const SparseAttentionResult& result, Patience& patience) {
-  const AttentionAttempt made(c, contract, result);
+  AttentionAttempt made(c, contract, result);
   const std::vector<Finding> findings = judge_attempt(made);
   if (!is_wrong(findings)) return {};
   if (is_wrong(findings[0].status) && are_zeros(result.out)) return zeros(CallTensor::out);
