@@ -256,12 +256,12 @@ std::string hangs_the_third_time(const TemporaryFolder& folder) {
   return folder / "mine.py";
 }
 
-const std::string kSmall = "mlacheck1 op=sparse_attention t=1 h=1 k=8 n=32";
+const std::string kTiny = "mlacheck1 op=sparse_attention t=1 h=1 k=8 n=32";
 
 TEST(Fuzz, RunKeepsAFailureWhoseStageIsSoughtWhenItIsTold) {
   const TemporaryFolder folder;
   const Outcome outcome = signalled(
-      {"run", kSmall, "--kernel", hangs_the_third_time(folder), "--json", folder / "a.json"},
+      {"run", kTiny, "--kernel", hangs_the_third_time(folder), "--json", folder / "a.json"},
       SIGINT, [&](const std::string&) { return read_file(folder / "mine.py.calls") == "..."; });
   EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
   EXPECT_THAT(statuses(folder / "a.json"), Contains(Pair(HasSubstr("mine.py"), "FAIL")));
@@ -271,7 +271,7 @@ TEST(Fuzz, RunKeepsAFailureWhoseStageIsSoughtWhenItIsTold) {
 TEST(Fuzz, RunSaysThatItLooksForAStageAndWhyItFindsNone) {
   const TemporaryFolder folder;
   const Outcome outcome = mlacheck_on_terminal(
-      {"run", kSmall, "--kernel", hangs_the_third_time(folder), "--timeout", "1"});
+      {"run", kTiny, "--kernel", hangs_the_third_time(folder), "--timeout", "1"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("mine.py:mine: FAIL; looking for its stage"),
                                  HasSubstr("looking for the stage was given up: the kernel, asked "
