@@ -23,7 +23,6 @@ class Narrowing {
   // "h=64", "q=bf16 kv=bf16": whether the kernel supports its small case with these keys. True
   // where that cannot be told: keys that contradict the small case.
   bool allows(const std::string& keys);
-  bool found_a_case() const { return small_.has_value(); }
 
  private:
   std::optional<bool> is_supported(const std::string& line) const;

@@ -261,8 +261,8 @@ const std::string kTiny = "mlacheck1 op=sparse_attention t=1 h=1 k=8 n=32";
 TEST(Fuzz, RunKeepsAFailureWhoseStageIsSoughtWhenItIsTold) {
   const TemporaryFolder folder;
   const Outcome outcome = signalled(
-      {"run", kTiny, "--kernel", hangs_the_third_time(folder), "--json", folder / "a.json"},
-      SIGINT, [&](const std::string&) { return read_file(folder / "mine.py.calls") == "..."; });
+      {"run", kTiny, "--kernel", hangs_the_third_time(folder), "--json", folder / "a.json"}, SIGINT,
+      [&](const std::string&) { return read_file(folder / "mine.py.calls") == "..."; });
   EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
   EXPECT_THAT(statuses(folder / "a.json"), Contains(Pair(HasSubstr("mine.py"), "FAIL")));
   EXPECT_THAT(outcome.err, HasSubstr("ended by a signal"));

@@ -165,8 +165,8 @@ int Report::finish() {
     }
   };
   // Again where one could not be, so that those before it know of that.
-  for (std::optional<std::size_t> told; told != errors_.size();) {
-    told = errors_.size();
+  for (std::optional<std::size_t> written; written != errors_.size();) {
+    written = errors_.size();
     try_to_write(options_.junit, [&] { write_junit(*options_.junit, title_, results_, errors_); });
     try_to_write(options_.json, [&] { write_json(*options_.json, title_, results_, errors_); });
     try_to_write(options_.html,

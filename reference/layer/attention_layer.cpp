@@ -114,16 +114,9 @@ void select(const ModelSizes& sizes, const LayerNumerics& numerics, const LayerW
     stages.topk_indices.assign(shared.data, shared.data + shared.rows * shared.width);
     return;
   }
-  IndexerStages indexer =
+  static_cast<IndexerStages&>(stages) =
       run_indexer(sizes, numerics, weights, input.hidden, stages.q_resid, table);
-  stages.index_q = std::move(indexer.index_q);
-  stages.index_k_proj = std::move(indexer.index_k_proj);
-  stages.index_k = std::move(indexer.index_k);
-  stages.index_weights_raw = std::move(indexer.index_weights_raw);
-  stages.index_weights = std::move(indexer.index_weights);
-  stages.index_scores = std::move(indexer.index_scores);
   stages.topk = sizes.index_topk;
-  stages.topk_indices = std::move(indexer.topk_indices);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reference/layer/attention_operands.h"
+#include "reference/layer/indexer.h"
 #include "reference/layer/layer_weights.h"
 #include "reference/layer/matrix.h"
 #include "reference/layer/model_sizes.h"
@@ -36,7 +37,8 @@ struct LayerInput {
 //   Q[h]        = [W_UK[h]^T q_nope | RoPE(q_rope)]
 //   O[h]        = sparse_attention(Q[h], store([kv | k_pe]), indices, softmax_scale)
 //   output      = o_proj [W_UV[h] O[h]]_h
-struct LayerStages {
+// The indexer's are empty in a shared layer, but for topk_indices, which are as given.
+struct LayerStages : IndexerStages {
   Matrix q_a;       // [T, q_lora_rank]
   Matrix q_resid;   // [T, q_lora_rank]
   Matrix kv_a;      // [S, c + r]
@@ -45,14 +47,6 @@ struct LayerStages {
   Matrix q;         // [T, H * qk_head_dim]
   Matrix q_latent;  // [T, H * c]
   Matrix q_pe;      // [T, H * r]
-  // Down to index_scores: empty in a shared layer.
-  Matrix index_q;                          // [T, Hi * dim]
-  Matrix index_k_proj;                     // [S, dim] wk
-  Matrix index_k;                          // [S, dim]
-  Matrix index_weights_raw;                // [T, Hi]
-  Matrix index_weights;                    // [T, Hi]
-  Matrix index_scores;                     // [T, S], -inf where s > t
-  std::vector<std::int32_t> topk_indices;  // [T, topk] ascending, then -1; shared: as given
   std::int64_t topk = 0;
   Matrix attn_latent;  // [T, H * c]
   Matrix lse;          // [T, H] natural log
