@@ -58,6 +58,10 @@ MLACHECK_DEVICE_FN void store(SharedPointer<T> to, std::type_identity_t<T> value
 // load before the wait. Unless the address comes of a load that stands after it.
 template <class T>
 MLACHECK_DEVICE_FN T load_constant(const T* from MLACHECK_SITE);
+// The same of 16 bytes, where those around them are soon to be read too: all 128 of their line come
+// to the L2 cache.
+template <class T>
+MLACHECK_DEVICE_FN T load_constant_first(const T* from MLACHECK_SITE);
 // Any global memory: what this thread, or a kernel before this one, has written.
 template <class T>
 MLACHECK_DEVICE_FN T load(const T* from MLACHECK_SITE);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/kernels/top_k_finish.h"
+#include "cuda/kernels/top_k_order.h"
 
 namespace mlacheck::kernels {
 
@@ -14,11 +14,15 @@ namespace mlacheck::kernels {
 // slower, the same result. Scores are ranked with their index below them, so that no two are equal:
 // a plateau of zeros is sampled, cut and selected as anything else is.
 //
-// Candidates are listed by ascending index, and so are written: no order of threads shows anywhere.
+// Elsewhere candidates are listed by ascending index, and so are written: no order of threads shows
+// anywhere.
 //
-//   top_k_rows     a block a row, for as many rows as there are multiprocessors, and for short ones
-//   top_k_slices   many blocks a row: each samples the row, and lists the candidates of its slice
-//   top_k_merge    a block a row: selects from the candidates of all slices
+//   top_k_rows       a block a row: for as many rows as there are multiprocessors, and short ones
+//   top_k_long_rows  the same for rows so long that to read them is what counts: candidates are
+//                    listed as they come, in no order, and put in order when it is known which of
+//                    them are selected (top_k_stream.h)
+//   top_k_slices     many blocks a row: each samples the row, and lists the candidates of its slice
+//   top_k_merge      a block a row: selects from the candidates of all slices
 //
 // Two kernels in place of a cluster of blocks: 32 blocks can share a row rather than 8, which is
 // what a row of a million needs; only one message passes between them, the candidates, and it fits
@@ -46,6 +50,50 @@ top_k_rows(const TopKArguments arguments) {
   if (is_wrong(a, candidates)) return select_exactly<Rules>(a, shared, TopKRow(a, number));
   const TopKRow again(a, number);  // not kept meanwhile: there are no registers for it
   select_candidates<Rules>(a, s, again, list.held<Rules>(candidates), candidates);
+}
+
+template <class Rules>
+MLACHECK_KERNEL(TopK::kThreads, 1)
+top_k_long_rows(const TopKArguments arguments) {
+  using K = TopKStream;
+  const TopKArguments& a = arguments;
+  K::Shared& shared = device::shared_memory<K::Shared>();
+  clear(shared);
+  RowStream stream(shared);
+  device::sync_block();
+  device::wait_for_previous_kernel();
+  device::let_next_kernel_start();
+  // A second guess makes up for a first one that was wrong; the third is none.
+  std::uint32_t candidates = 0;
+  MLACHECK_ROLLED
+  for (int guesses = 0; guesses < 3; ++guesses) {
+    const TopKRow row(a, device::anew(device::block_index()));
+    if (row.length <= a.k) return write_all(a, row);
+    Rank least = 0;
+    if (row.length > K::kCapacity && guesses < 2) {
+      const StreamSample<Rules> sample(row);
+      stream.start(row);  // behind it, not before
+      const std::uint32_t wanted = wanted_of_sample(row, a.k, candidates);
+      least = guess_threshold<Rules>(shared.scratch, row, sample, wanted);
+    } else {
+      stream.start(row);
+      if (row.length > K::kCapacity)
+        least = find_threshold<Rules>(shared.scratch, RanksOfRow<Rules>{row}, 0, 32, a.k, 0,
+                                      row.length);
+    }
+    RowLister<Rules> lister(shared, row, least);
+    lister.list(stream);
+    device::sync_block();
+    candidates = device::load(device::shared(shared.listed));
+    if (candidates >= a.k && candidates <= K::kCapacity) {
+      // The row is not kept meanwhile: there are no registers for it.
+      const TopKRow again(a, device::anew(device::block_index()));
+      return ListOrder<Rules>(a, shared, again, lister.distances(), candidates).write();
+    }
+    device::sync_block();
+    clear(shared);
+    device::sync_block();
+  }
 }
 
 template <class Rules>

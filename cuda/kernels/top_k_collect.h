@@ -29,8 +29,11 @@ struct Reach {
   template <class Rules>
   MLACHECK_DEVICE_FN unsigned mask(const device::Floats4& x, std::uint32_t vector) const {
     const bool early = vector <= last_vector;
-    const float least = early ? until : after;
-    const bool any = early && nan;
+    return mask_from<Rules>(x, early ? until : after, early && nan);
+  }
+  // The same with a threshold of its own; `any`: whatever the score is.
+  template <class Rules>
+  static MLACHECK_DEVICE_FN unsigned mask_from(const device::Floats4& x, float least, bool any) {
     unsigned bits = 0;
     MLACHECK_UNROLL
     for (unsigned i = 0; i < 4; ++i)
@@ -38,7 +41,6 @@ struct Reach {
     return bits;
   }
 
- private:
   static MLACHECK_DEVICE_FN float score_of(std::uint32_t key) {
     return std::bit_cast<float>((key >> 31) != 0 ? key & 0x7fffffffu : ~key);
   }

@@ -45,11 +45,15 @@ struct SharedList {
   }
 };
 
-// Before anything else; the block must meet after it.
-MLACHECK_DEVICE_FN void clear(TopK::Scratch& s) {
+MLACHECK_DEVICE_FN void clear_bins(TopK::Scratch& s) {
   MLACHECK_UNROLL
   for (std::uint32_t i = 0; i < ThreadBins::kCount; ++i)
     device::store(device::shared(s.bins[ThreadBins::number(i)]), 0);
+}
+
+// Before anything else; the block must meet after it.
+MLACHECK_DEVICE_FN void clear(TopK::Scratch& s) {
+  clear_bins(s);
   if (device::thread_index() != 0) return;
   device::store(device::shared(s.largest), 0);
   device::store(device::shared(s.largest_inverse), 0);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "cuda/kernels/top_k_guess.h"
 #include "cuda/kernels/top_k_testing.h"
 
 // The kernels against the reference's top_k, which selects by another method.
@@ -30,6 +31,7 @@ TEST(TopKKernels, SelectFromEveryDistribution) {
       SCOPED_TRACE(::testing::Message() << columns << " columns, k " << k);
       expect_selected(selecting, 1);
       expect_selected(selecting, 3);
+      expect_selected(selecting, kStreams);
     }
 }
 
@@ -50,6 +52,7 @@ TEST(TopKKernels, TakeAnyRangeOfARow) {
   expect_selected(selecting, 1);
   expect_selected(selecting, 2);
   expect_selected(selecting, 32);
+  expect_selected(selecting, kStreams);
 }
 
 TEST(TopKKernels, WhatStandsOutsideOfARangeIsNotRead) {
@@ -60,6 +63,7 @@ TEST(TopKKernels, WhatStandsOutsideOfARangeIsNotRead) {
   selecting.scores[9'000] = selecting.scores[2 * 9'000 - 1] = 1e9f;
   expect_selected(selecting, 1);
   expect_selected(selecting, 3);
+  expect_selected(selecting, kStreams);
 }
 
 TEST(TopKKernels, SelectAnyNumber) {
@@ -70,6 +74,7 @@ TEST(TopKKernels, SelectAnyNumber) {
     SCOPED_TRACE(k);
     expect_selected(selecting, 1);
     expect_selected(selecting, 2);
+    if (k <= TopKStream::kMostSelected) expect_selected(selecting, kStreams);
   }
 }
 
@@ -89,6 +94,7 @@ TEST(TopKKernels, CutAtTheEdgeOfADigit) {
   selecting.fill_row(0, values);
   expect_selected(selecting, 1);
   expect_selected(selecting, 2);
+  expect_selected(selecting, kStreams);
 }
 
 // Too few candidates, or too many.
@@ -111,6 +117,37 @@ TEST(TopKKernels, GiveTheSameOnEverySchedule) {
     options.resident_blocks = static_cast<std::uint32_t>(seed % 2) + 1;
     expect_selected(selecting, 1, options);
     expect_selected(selecting, 3, options);
+    expect_selected(selecting, kStreams, options);
+  }
+}
+
+// High scores where a stream's sample is taken, or where it is not.
+TEST(TopKKernels, AreRightWhereTheSampleOfAStreamMisleads) {
+  constexpr std::int32_t kColumns = 70'000;
+  Selecting selecting(2, kColumns, 2048);
+  for (std::uint32_t row = 0; row < 2; ++row) {
+    std::vector<float> values = scores_of(Scores::normal, kColumns, 9);
+    TopKArguments arguments = {};
+    arguments.scores = selecting.scores.data();
+    arguments.score_stride = arguments.columns = kColumns;
+    const TopKRow of(arguments, row);
+    for (unsigned thread = 0; thread < TopK::kThreads; ++thread)
+      for (std::uint32_t i = 0; i < 4; ++i)
+        values[of.place(StreamSample<TopKRules>::number(of, thread, row)) + i] +=
+            row == 0 ? 20.0f : -20.0f;
+    selecting.fill_row(row, values);
+  }
+  expect_selected(selecting, kStreams);
+}
+
+TEST(TopKKernels, StreamLongRows) {
+  constexpr std::int64_t kColumns = TopKStream::kMostLength;
+  for (const std::int64_t k : {1, 2048}) {
+    Selecting selecting(std::size(kAllScores), kColumns, k);
+    for (std::size_t row = 0; row < std::size(kAllScores); ++row)
+      selecting.fill_row(static_cast<std::int64_t>(row),
+                         scores_of(kAllScores[row], kColumns, row + 1));
+    expect_selected(selecting, kStreams);
   }
 }
 

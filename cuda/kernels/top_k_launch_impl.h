@@ -12,6 +12,11 @@ void launch_top_k(device::Stream& stream, const TopKPlan& plan, const TopKArgume
   shape.threads = TopK::kThreads;
   shape.shared_bytes = sizeof(TopK::Shared);
   shape.may_start_early = true;
+  if (plan.streams_rows) {
+    shape.shared_bytes = sizeof(TopKStream::Shared);
+    device::launch(stream, top_k_long_rows<Rules>, shape, arguments, "top_k_long_rows");
+    return;
+  }
   if (plan.slices == 1) {
     device::launch(stream, top_k_rows<Rules>, shape, arguments, "top_k_rows");
     return;

@@ -19,7 +19,7 @@ using emulator::Primitive;
 
 // Rows that fit a block's candidates, that are sampled, and whose sample misleads.
 Selecting problem() {
-  constexpr std::int64_t kColumns = 16'400;
+  constexpr std::int64_t kColumns = 35'000;  // five rounds of a stream
   Selecting selecting(4, kColumns, 300);
   selecting.fill_row(0, scores_of(Scores::normal, kColumns, 1));
   selecting.fill_row(1, scores_of(Scores::specials, kColumns, 2));
@@ -39,7 +39,7 @@ TEST(TopKMutants, WithoutABarrierAreNoticed) {
   listing.list_call_sites = true;
   std::set<CallSite> sites;
   std::set<Primitive> seen;
-  for (const std::uint32_t slices : {1u, 3u}) {
+  for (const std::uint32_t slices : {1u, 3u, kStreams}) {
     const Selection clean = selecting.run(slices, listing);
     ASSERT_EQ(text_of(clean.reports), "");
     EXPECT_EQ(clean.selected, selecting.expected());
@@ -53,8 +53,9 @@ TEST(TopKMutants, WithoutABarrierAreNoticed) {
   for (const CallSite& site : sites) {
     emulator::SessionOptions options;
     options.mutations = {{site, 0}};
-    const bool noticed =
-        !selecting.run(1, options).reports.empty() || !selecting.run(3, options).reports.empty();
+    const bool noticed = !selecting.run(1, options).reports.empty() ||
+                         !selecting.run(3, options).reports.empty() ||
+                         !selecting.run(kStreams, options).reports.empty();
     EXPECT_TRUE(noticed) << std::filesystem::path(site.file).filename().string() << ":" << site.line
                          << " " << name_of(site.primitive) << " left out";
   }
@@ -90,7 +91,7 @@ struct TopKRule : ::testing::Test {
   template <class Rules>
   static void expect_noticed(Scores scores) {
     const Selecting selecting = problem_of(scores);
-    for (const std::uint32_t slices : {1u, 3u}) {
+    for (const std::uint32_t slices : {1u, 3u, kStreams}) {
       EXPECT_FALSE(is_noticed<TopKRules>(selecting, slices));
       EXPECT_TRUE(is_noticed<Rules>(selecting, slices)) << slices << " slices";
     }

@@ -10,8 +10,10 @@ namespace mlacheck::kernels {
 
 // How a problem is run: no bit depends on it.
 struct TopKPlan {
-  std::uint32_t rows = 0;    // 0: nothing to do
-  std::uint32_t slices = 1;  // blocks that share a row; 1: top_k_rows, else top_k_slices and _merge
+  std::uint32_t rows = 0;  // 0: nothing to do
+  // Blocks that share a row: top_k_slices and top_k_merge. 1: top_k_rows, or top_k_long_rows.
+  std::uint32_t slices = 1;
+  bool streams_rows = false;
 };
 
 // Why no kernel here runs the problem, with the value and what is allowed; empty when one does.

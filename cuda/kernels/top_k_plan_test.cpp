@@ -35,6 +35,15 @@ TEST(TopKPlan, SharesRowsAmongTheMultiprocessorsThatTheyLeaveIdle) {
   EXPECT_EQ(make_plan(problem(64, 131'072, 2048), 132).slices, 2u);
 }
 
+TEST(TopKPlan, StreamsLongRowsThatHaveABlockEach) {
+  EXPECT_TRUE(make_plan(problem(128, 131'072, 2048), 132).streams_rows);
+  EXPECT_TRUE(make_plan(problem(70'000, 65'537, 1), 132).streams_rows);
+  EXPECT_FALSE(make_plan(problem(64, 131'072, 2048), 132).streams_rows);
+  EXPECT_FALSE(make_plan(problem(128, 65'536, 2048), 132).streams_rows);
+  EXPECT_FALSE(make_plan(problem(128, 131'073, 2048), 132).streams_rows);
+  EXPECT_FALSE(make_plan(problem(128, 131'072, 2049), 132).streams_rows);
+}
+
 TEST(TopKPlan, OfNothingToSelectIsEmpty) {
   EXPECT_EQ(make_plan(problem(0, 100'000, 2048), 132).rows, 0u);
   EXPECT_EQ(make_plan(problem(5, 100'000, 0), 132).rows, 0u);

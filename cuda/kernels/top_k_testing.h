@@ -34,12 +34,13 @@ enum class Scores {
   descending,
   periodic,   // every 64th is high
   clustered,  // the high ones in one run
+  smooth,     // like their neighbours
 };
 inline constexpr Scores kAllScores[] = {
     Scores::normal,   Scores::zeros,        Scores::few_above_zeros, Scores::two_values,
     Scores::narrow,   Scores::past_fp16,    Scores::specials,        Scores::minus_inf,
     Scores::nan,      Scores::signed_zeros, Scores::ascending,       Scores::descending,
-    Scores::periodic, Scores::clustered};
+    Scores::periodic, Scores::clustered,    Scores::smooth};
 
 class Draws {
  public:
@@ -70,6 +71,7 @@ inline std::vector<float> scores_of(Scores scores, std::size_t count, std::uint6
                             -0x1.fffffep127f, 1.0f};
   Draws draws(seed);
   std::vector<float> values(count);
+  float last = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const auto at = static_cast<float>(i);
     float& value = values[i];
@@ -113,6 +115,9 @@ inline std::vector<float> scores_of(Scores scores, std::size_t count, std::uint6
       case Scores::periodic:
         value = draws.normal() + (i % 64 == 0 ? 8.0f : 0.0f);
         break;
+      case Scores::smooth:
+        value = last = 0.9f * last + draws.normal();
+        break;
       case Scores::clustered:
         value = draws.normal() + (i > count / 3 && i < count / 3 + 3000 ? 8.0f : 0.0f);
         break;
@@ -132,6 +137,8 @@ inline std::vector<float> scores_that_mislead(std::size_t count, int step, bool 
   }
   return values;
 }
+
+inline constexpr std::uint32_t kStreams = 0;
 
 struct Selection {
   std::vector<std::int32_t> selected;
@@ -156,12 +163,13 @@ class Selecting {
     std::copy(values.begin(), values.end(), scores.begin() + row * problem.score_stride);
   }
 
-  // With so many blocks a row; 1: top_k_rows.
+  // With so many blocks a row; 1: top_k_rows, kStreams: top_k_long_rows.
   template <class Rules = TopKRules>
   Selection run(std::uint32_t slices, emulator::SessionOptions options = {}) const {
     TopKPlan plan;
     plan.rows = static_cast<std::uint32_t>(problem.rows);
-    plan.slices = slices;
+    plan.slices = slices == kStreams ? 1 : slices;
+    plan.streams_rows = slices == kStreams;
     Selection selection;
     selection.selected.assign(static_cast<std::size_t>(problem.rows * problem.k), -2);
     std::vector<std::uint64_t> workspace(workspace_bytes(plan) / 8 + 1);

@@ -46,6 +46,12 @@ inline T load_constant(const T* from, emulator::Site site) {
 }
 
 template <class T>
+inline T load_constant_first(const T* from, emulator::Site site) {
+  static_assert(sizeof(T) == 16);
+  return load(from, site);
+}
+
+template <class T>
 inline void store(T* to, std::type_identity_t<T> value, emulator::Site site) {
   static_assert(kIsAccessible<T>);
   emulator::write_global(to, &value, sizeof value, site);

@@ -75,6 +75,16 @@ __device__ __forceinline__ T load_constant(const T* from) {
 }
 
 template <class T>
+__device__ __forceinline__ T load_constant_first(const T* from) {
+  static_assert(sizeof(T) == 16);
+  uint4 value;
+  asm volatile("ld.global.nc.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(from));
+  return detail::reinterpret<T>(value);
+}
+
+template <class T>
 __device__ __forceinline__ T load(const T* from) {
   static_assert(kIsAccessible<T>);
   return detail::reinterpret<T>(*reinterpret_cast<const detail::RawOf<T>*>(from));
