@@ -60,6 +60,15 @@ TEST_F(DeviceRecords, AreReplayed) {
                               HasSubstr("records/0000/out"), HasSubstr("records/0002/hashes")));
 }
 
+TEST_F(DeviceRecords, ReplaceThoseOfTheSameLibraryAlone) {
+  ASSERT_EQ(record(kBits).code, 0);
+  const Outcome others =
+      mlacheck({"golden", "record", "--emulated", "--kernel", MLACHECK_REFERENCE_LIBRARY,
+                "--recipes", folder_ / "recipes.txt", "--out", file_});
+  EXPECT_EQ(others.code, 3);
+  EXPECT_THAT(others.err, AllOf(HasSubstr("on emulator, not of '"), HasSubstr("not replaced")));
+}
+
 TEST_F(DeviceRecords, ReplaceThoseOfTheSameRecipesAlone) {
   ASSERT_EQ(record(kBits).code, 0);
   EXPECT_EQ(record(kBits).code, 0);

@@ -41,24 +41,30 @@ std::vector<RecordRequest> read_requests(const std::filesystem::path& path) {
   }
 }
 
-// Records are written in place of older ones of the same recipes alone.
-void require_same_requests(const std::filesystem::path& path,
-                           const std::vector<RecordRequest>& requests) {
+// Records are written in place of older ones alone: of the same recipes, by a library of the same
+// name on the same kind of GPU.
+void require_older(const std::filesystem::path& path, const std::vector<RecordRequest>& requests,
+                   const RecordOrigin& origin) {
   const std::optional<Golden> found =
       require_same_golden(path, {{"kind", std::string(kDeviceRecordsKind)}});
   if (!found) return;
   const DeviceRecords older = read_device_records(*found);
-  if (std::ranges::equal(older.records, requests, {}, &DeviceRecord::request)) return;
-  throw Hdf5Error(path.string(), "",
-                  fmt::format("holds {} records, of other recipes than the {} here: not replaced; "
-                              "remove it, or name another file",
-                              older.records.size(), requests.size()));
+  const auto refuse = [&](const std::string& what) {
+    throw Hdf5Error(
+        path.string(), "",
+        fmt::format("holds {} records, {}: not replaced; remove it, or name another file",
+                    older.records.size(), what));
+  };
+  if (!std::ranges::equal(older.records, requests, {}, &DeviceRecord::request))
+    refuse(fmt::format("of other recipes than the {} here", requests.size()));
+  if (older.origin.gpu != origin.gpu || older.origin.library != origin.library)
+    refuse(fmt::format("of '{}' on {}, not of '{}' on {}", older.origin.library, older.origin.gpu,
+                       origin.library, origin.gpu));
 }
 
 int record(const RecordOptions& options) {
   const std::vector<RecordRequest> requests = read_requests(options.recipes);
   require_golden_path(options.out);
-  require_same_requests(options.out, requests);
   const KernelLibrary library = load_library(options.library);
   if (is_on_device(library) && options.emulated)
     throw std::invalid_argument(fmt::format(
@@ -68,6 +74,7 @@ int record(const RecordOptions& options) {
         "{} runs on host memory, and a device record is what a GPU returned; --emulated "
         "records it all the same",
         options.library));
+  require_older(options.out, requests, origin_of(library));
   std::size_t started = 0;
   const DeviceRecords records =
       record_requests(requests, library, [&](const RecordRequest& request) {
