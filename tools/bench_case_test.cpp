@@ -48,8 +48,10 @@ mlacheck_kernel reference_kernel() {
 std::string flaw_of(const BenchCase& bench, const KernelCall& call) {
   const mlacheck_kernel kernel = reference_kernel();
   const mlacheck_kernel* const kernels[] = {&kernel};
-  for (const Finding& finding : bench.judge(call, kernels))
+  for (const Finding& finding : bench.judge(call, kernels)) {
     if (finding.status != Status::pass) return to_string(finding);
+    EXPECT_GT(finding.elements, 0) << finding.stage;
+  }
   return "";
 }
 

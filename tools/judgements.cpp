@@ -130,8 +130,10 @@ Finding judge_row(const IndexScoresProblem& problem, std::int64_t row,
   const IndexScoresOracle oracle = index_scores_oracle(problem, row);
   const ScoreBoxes boxes =
       score_boxes(index_score_bounds(oracle, problem, contract), contract.score_dtype);
-  return check_top_k(selected, row_relative ? 0 : oracle.begin, boxes.score, boxes.radius,
-                     contract);
+  Finding finding =
+      check_top_k(selected, row_relative ? 0 : oracle.begin, boxes.score, boxes.radius, contract);
+  finding.elements = static_cast<std::int64_t>(selected.size());
+  return finding;
 }
 
 CheckResult to_result(std::string name, const Finding& finding, const std::string& repro) {

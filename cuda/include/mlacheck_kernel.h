@@ -117,8 +117,8 @@ typedef struct mlacheck_sparse_attention_problem {
 } mlacheck_sparse_attention_problem;
 
 /* q [tokens, heads, dim], weights fp32 [tokens, heads], keys
- *   -> scores fp32 [tokens, key_count]:
- *      key scale * sum_h weights * max(0, q . key) for keys in [key_begin, key_end),
+ *   -> scores_out fp32 [tokens, score_stride], of each row the first key_count:
+ *      key scale * sum_h weights * max(0, q . key) for keys in [range_begin, range_end),
  *      -inf outside, or with unmasked_scores of mlacheck_problem what stood there before. */
 typedef struct mlacheck_index_scores_problem {
   int64_t tokens;
@@ -127,25 +127,25 @@ typedef struct mlacheck_index_scores_problem {
   int64_t key_count;
   int64_t q_token_stride;
   int64_t q_head_stride;
-  int64_t score_stride;       /* from row to row of scores */
+  int64_t score_stride;       /* from row to row of scores_out */
   int64_t block_table_stride; /* columns of a row of block_table */
   mlacheck_cache keys;
   int32_t q_dtype;
   int32_t has_block_table; /* else the logical key is the slot; block size = keys.page_size */
   int32_t has_request;     /* row of block_table for each token; else row 0 */
-  int32_t has_key_range;   /* key_begin and key_end [tokens]; else 0 and key_count */
+  int32_t has_key_range;   /* range_begin and range_end [tokens]; else 0 and key_count */
 } mlacheck_index_scores_problem;
 
-/* scores fp32 [rows, columns]
- *   -> indices int32 [rows, k], ascending, padded with -1:
- *      the min(k, n) largest of [row_begin, row_end).
+/* scores_in fp32 [rows, score_stride], of each row the first `columns`
+ *   -> selected int32 [rows, k], ascending, padded with -1:
+ *      the min(k, n) largest of [range_begin, range_end).
  * Ties go to the lowest index, -0 equals +0, NaN is chosen only when nothing else is left. */
 typedef struct mlacheck_top_k_problem {
   int64_t rows;
   int64_t columns;
   int64_t k;
   int64_t score_stride;
-  int32_t has_row_range; /* row_begin and row_end [rows]; else 0 and columns */
+  int32_t has_row_range; /* range_begin and range_end [rows]; else 0 and columns */
   int32_t reserved;
 } mlacheck_top_k_problem;
 
@@ -200,7 +200,7 @@ typedef struct mlacheck_tensors {
   const int32_t* request;     /* [tokens] */
   const int32_t* range_begin; /* [tokens or rows] */
   const int32_t* range_end;   /* [tokens or rows] */
-  const float* scores_in;     /* top_k: [rows, columns] */
+  const float* scores_in;     /* top_k: [rows, score_stride] */
   const int32_t* positions;   /* map_slots: [count] */
   /* outputs */
   void* out;         /* [tokens, heads, v_dim] of out_dtype */
