@@ -14,15 +14,15 @@ namespace mlacheck::kernels {
 // slower, the same result. Scores are ranked with their index below them, so that no two are equal:
 // a plateau of zeros is sampled, cut and selected as anything else is.
 //
-// Elsewhere candidates are listed by ascending index, and so are written: no order of threads shows
-// anywhere.
-//
 //   top_k_rows       a block a row: for as many rows as there are multiprocessors, and short ones
 //   top_k_long_rows  the same for rows so long that to read them is what counts: candidates are
 //                    listed as they come, in no order, and put in order when it is known which of
 //                    them are selected (top_k_stream.h)
 //   top_k_slices     many blocks a row: each samples the row, and lists the candidates of its slice
 //   top_k_merge      a block a row: selects from the candidates of all slices
+//
+// In all but top_k_long_rows candidates are listed by ascending index, and so are written. It
+// guesses again where the first guess was wrong; no order of threads shows in what it writes.
 //
 // Two kernels in place of a cluster of blocks: 32 blocks can share a row rather than 8, which is
 // what a row of a million needs; only one message passes between them, the candidates, and it fits

@@ -41,6 +41,7 @@ struct Reach {
     return bits;
   }
 
+ private:
   static MLACHECK_DEVICE_FN float score_of(std::uint32_t key) {
     return std::bit_cast<float>((key >> 31) != 0 ? key & 0x7fffffffu : ~key);
   }

@@ -7,7 +7,7 @@ namespace mlacheck::kernels {
 
 // What stands for a row that is streamed: four scores a thread, from 32 bytes of each kPlaces-th of
 // the row, at a place that varies. More places tell more of a row whose scores resemble their
-// neighbours; but twice as many cost 0.5 us on an H200.
+// neighbours, and take longer to come.
 template <class Rules>
 struct StreamSample {
   static constexpr std::uint32_t kVectors = 2;  // of a place
@@ -41,20 +41,27 @@ struct StreamSample {
   }
 };
 
-// So many of a row are to reach the threshold, or somewhat more: in the middle between too few and
-// too many, by factors.
+// So many of a row are to reach the threshold, or somewhat more: of k = 2,048 in the middle between
+// too few and too many, by factors; for a smaller k more, which costs little.
 MLACHECK_DEVICE_FN std::uint32_t candidates_for(std::uint32_t k) {
   return k + TopKStream::kCapacity / 4;
 }
+// Rounded down, and no more than 4,095. Bit by bit: the compiler divides by way of floats.
+MLACHECK_DEVICE_FN std::uint32_t small_quotient(std::uint32_t dividend, std::uint32_t divisor) {
+  std::uint32_t quotient = 0;
+  MLACHECK_ROLLED
+  for (std::uint32_t bit = 1u << 11; bit != 0; bit /= 2)
+    if ((quotient | bit) * std::uint64_t{divisor} <= dividend) quotient |= bit;
+  return quotient;
+}
+
 // And so many of the sample; where as many were wanted before, of which `found` came (0: not yet),
 // in proportion.
 MLACHECK_DEVICE_FN std::uint32_t wanted_of_sample(const TopKRow& row, std::uint32_t k,
                                                   std::uint32_t found) {
-  constexpr std::uint32_t kAll = 4 * TopK::kThreads, kFewest = 64;
   const std::uint32_t candidates = candidates_for(k);
-  std::uint32_t wanted = candidates * (kAll / 32) / (row.length / 32) + 1;
-  if (found != 0) wanted = wanted * candidates / (found < kFewest ? kFewest : found) + 1;
-  return wanted < kAll ? wanted : kAll;
+  const std::uint32_t wanted = small_quotient(candidates * 4 * TopK::kThreads, row.length) + 1;
+  return found == 0 ? wanted : small_quotient(wanted * candidates, found) + 1;
 }
 
 // A rank that `wanted` of the sample reach, or somewhat more. The sample's largest key goes to

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "cuda/kernels/top_k_guess.h"
 #include "cuda/kernels/top_k_testing.h"
 
 // The kernels against the reference's top_k, which selects by another method.
@@ -53,6 +52,20 @@ TEST(TopKKernels, TakeAnyRangeOfARow) {
   expect_selected(selecting, 2);
   expect_selected(selecting, 32);
   expect_selected(selecting, kStreams);
+}
+
+TEST(TopKKernels, TakeShortRangesAtEveryAlignment) {
+  for (const std::int64_t k : {1, 3}) {
+    Selecting selecting(4 * 12, 64, k);
+    selecting.scores = scores_of(Scores::normal, 4 * 12 * 64, 5);
+    for (std::int32_t i = 0; i < 4 * 12; ++i) {
+      selecting.begin[static_cast<std::size_t>(i)] = i % 4;
+      selecting.end[static_cast<std::size_t>(i)] = i % 4 + i / 4;
+    }
+    SCOPED_TRACE(k);
+    expect_selected(selecting, 1);
+    expect_selected(selecting, kStreams);
+  }
 }
 
 TEST(TopKKernels, WhatStandsOutsideOfARangeIsNotRead) {
@@ -121,29 +134,21 @@ TEST(TopKKernels, GiveTheSameOnEverySchedule) {
   }
 }
 
-// High scores where a stream's sample is taken, or where it is not.
+// So that a stream guesses again.
 TEST(TopKKernels, AreRightWhereTheSampleOfAStreamMisleads) {
   constexpr std::int32_t kColumns = 70'000;
   Selecting selecting(2, kColumns, 2048);
-  for (std::uint32_t row = 0; row < 2; ++row) {
-    std::vector<float> values = scores_of(Scores::normal, kColumns, 9);
-    TopKArguments arguments = {};
-    arguments.scores = selecting.scores.data();
-    arguments.score_stride = arguments.columns = kColumns;
-    const TopKRow of(arguments, row);
-    for (unsigned thread = 0; thread < TopK::kThreads; ++thread)
-      for (std::uint32_t i = 0; i < 4; ++i)
-        values[of.place(StreamSample<TopKRules>::number(of, thread, row)) + i] +=
-            row == 0 ? 20.0f : -20.0f;
-    selecting.fill_row(row, values);
-  }
+  mislead_stream(selecting, 0, 20.0f);
+  mislead_stream(selecting, 1, -20.0f);
   expect_selected(selecting, kStreams);
 }
 
 TEST(TopKKernels, StreamLongRows) {
-  constexpr std::int64_t kColumns = TopKStream::kMostLength;
+  constexpr std::int64_t kColumns = TopKStream::kMostLength, kStride = kColumns + 1;
   for (const std::int64_t k : {1, 2048}) {
     Selecting selecting(std::size(kAllScores), kColumns, k);
+    selecting.problem.score_stride = kStride;
+    selecting.scores.resize(std::size(kAllScores) * kStride);
     for (std::size_t row = 0; row < std::size(kAllScores); ++row)
       selecting.fill_row(static_cast<std::int64_t>(row),
                          scores_of(kAllScores[row], kColumns, row + 1));

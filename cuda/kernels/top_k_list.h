@@ -6,7 +6,7 @@ namespace mlacheck::kernels {
 
 // How far a key is from the least that is listed, up to 2^31 - 1: more only where the least is
 // negative. And bins for the distances: fine ones, and the sums of each 32 of them, in s.bins. The
-// last has also all from the sample's largest key on.
+// last has also all that is farther.
 struct KeyDistances {
   static constexpr int kBits = 31;
   static constexpr std::uint32_t kMost = (1u << kBits) - 1;  // or more
@@ -31,8 +31,9 @@ struct KeyDistances {
   MLACHECK_DEVICE_FN static bool is_last(std::uint32_t bin) { return bin == kFine - 1; }
   MLACHECK_DEVICE_FN void count(TopK::Scratch& s, std::uint32_t distance, bool counts) const {
     const std::uint32_t fine = bin(distance);
-    if (counts) device::atomic_add(device::shared(s.bins[fine]), 1);
-    if (counts) device::atomic_add(device::shared(s.bins[kCoarse + fine / kOfCoarse]), 1);
+    if (!counts) return;
+    device::atomic_add(device::shared(s.bins[fine]), 1);
+    device::atomic_add(device::shared(s.bins[kCoarse + fine / kOfCoarse]), 1);
   }
   // The bin of the m-th largest. Each warp finds it by itself.
   template <class Rules>

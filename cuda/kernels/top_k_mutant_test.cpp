@@ -20,7 +20,7 @@ using emulator::Primitive;
 // Rows that fit a block's candidates, that are sampled, and whose sample misleads.
 Selecting problem() {
   constexpr std::int64_t kColumns = 35'000;  // five rounds of a stream
-  Selecting selecting(4, kColumns, 300);
+  Selecting selecting(6, kColumns, 300);
   selecting.fill_row(0, scores_of(Scores::normal, kColumns, 1));
   selecting.fill_row(1, scores_of(Scores::specials, kColumns, 2));
   std::vector<float> misleading = scores_that_mislead(kColumns, 3, true);
@@ -28,6 +28,8 @@ Selecting problem() {
   std::fill(misleading.end() - 16, misleading.end(), 1e6f);
   selecting.fill_row(2, misleading);
   selecting.fill_row(3, scores_of(Scores::few_above_zeros, kColumns, 4));
+  mislead_stream(selecting, 4, 20.0f);
+  mislead_stream(selecting, 5, -20.0f);
   selecting.end[0] = 2'000;
   selecting.calls = 2;
   return selecting;
@@ -132,8 +134,10 @@ TEST_F(TopKRule, NanAsMinusInfinity) {
   for (std::size_t i = 0; i < selecting.scores.size(); i += 3)
     selecting.scores[i] = std::numeric_limits<float>::quiet_NaN();
   selecting.end[0] = 400;
-  EXPECT_FALSE(is_noticed<TopKRules>(selecting, 1));
-  EXPECT_TRUE(is_noticed<NanAsMinusInfinity>(selecting, 1));
+  for (const std::uint32_t slices : {1u, 3u, kStreams}) {
+    EXPECT_FALSE(is_noticed<TopKRules>(selecting, slices));
+    EXPECT_TRUE(is_noticed<NanAsMinusInfinity>(selecting, slices));
+  }
 }
 
 struct InclusiveScan : TopKRules {

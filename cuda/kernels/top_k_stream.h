@@ -55,11 +55,11 @@ class RowStream {
 
   MLACHECK_DEVICE_FN bool streams() const { return warp_ < K::kWarps; }
   MLACHECK_DEVICE_FN unsigned lane() const { return lane_; }
-  MLACHECK_DEVICE_FN unsigned warp() const { return warp_; }
 
   // Sends for the warp's first tiles.
   MLACHECK_DEVICE_FN void start(const TopKRow& row) {
-    rounds_ = (row.whole_end() - row.whole_begin()) / kOfRound;
+    const std::uint32_t begin = row.whole_begin(), end = row.whole_end();
+    rounds_ = end > begin ? (end - begin) / kOfRound : 0;
     if (!streams()) return;
     next_ = row.origin + 4 * (row.whole_begin() + warp_ * K::kTileVectors);
     sent_ = 0;

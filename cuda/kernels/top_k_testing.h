@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cuda/emulator/session.h"
+#include "cuda/kernels/top_k_guess.h"
 #include "cuda/kernels/top_k_launch.h"
 #include "reference/operators/top_k.h"
 
@@ -216,6 +217,21 @@ class Selecting {
   std::vector<std::int32_t> begin, end;
   std::vector<float> scores;
 };
+
+// Fills a row with scores of which those that stand for it in a stream differ from the others.
+inline void mislead_stream(Selecting& selecting, std::uint32_t row, float difference) {
+  const auto columns = static_cast<std::size_t>(selecting.problem.columns);
+  std::vector<float> values = scores_of(Scores::normal, columns, 9);
+  TopKArguments arguments = {};
+  arguments.scores = selecting.scores.data();
+  arguments.score_stride = selecting.problem.score_stride;
+  arguments.columns = static_cast<std::int32_t>(columns);
+  const TopKRow of(arguments, row);
+  for (unsigned thread = 0; thread < TopK::kThreads; ++thread)
+    for (std::uint32_t i = 0; i < 4; ++i)
+      values[of.place(StreamSample<TopKRules>::number(of, thread, row)) + i] += difference;
+  selecting.fill_row(row, values);
+}
 
 inline std::string text_of(const std::vector<emulator::Report>& reports) {
   std::string text;
