@@ -42,52 +42,52 @@ nlohmann::json to_json(const BenchResult& r) {
 BenchReport::BenchReport(GpuInfo gpu, std::optional<std::filesystem::path> json)
     : gpu_(std::move(gpu)), json_(std::move(json)) {
   if (json_) require_writable(*json_, kJsonReport);
-  fmt::print("{}, driver {}, L2 cache {:.0f} MB\n", gpu_.name, gpu_.driver,
-             static_cast<double>(gpu_.l2_bytes) * 1e-6);
+  print_out("{}, driver {}, L2 cache {:.0f} MB\n", gpu_.name, gpu_.driver,
+            static_cast<double>(gpu_.l2_bytes) * 1e-6);
 }
 
 void BenchReport::begin(const std::string& recipe, const RateMeter::Answer& rates) {
   groups_.push_back({recipe, rates, {}});
-  fmt::print("\n{}\n", recipe);
+  print_out("\n{}\n", recipe);
   if (rates.refusal.empty())
-    fmt::print("here and now: reads at {:.2f} TB/s, mma.sync at {:.0f} TFLOP/s\n",
-               rates.rates.bytes_per_second * kTera, rates.rates.flops_per_second * kTera);
+    print_out("here and now: reads at {:.2f} TB/s, mma.sync at {:.0f} TFLOP/s\n",
+              rates.rates.bytes_per_second * kTera, rates.rates.flops_per_second * kTera);
   else
-    fmt::print("no floor: {}\n", rates.refusal);
-  fmt::print("{:>8} {:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8} {:>9}  {:10} {}\n", "tokens",
-             "graph us", "single us", "floor us", "of floor", "bound", "TB/s", "TFLOP/s",
-             "work MiB", "verdict", "kernel");
+    print_out("no floor: {}\n", rates.refusal);
+  print_out("{:>8} {:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8} {:>9}  {:10} {}\n", "tokens",
+            "graph us", "single us", "floor us", "of floor", "bound", "TB/s", "TFLOP/s", "work MiB",
+            "verdict", "kernel");
   std::fflush(stdout);
 }
 
 void BenchReport::add(const BenchResult& result) {
   BenchResult& r = groups_.back().results.emplace_back(result);
   for (std::string* text : {&r.kernel, &r.repro, &r.detail}) *text = printable(*text);
-  fmt::print("{:>8} ", r.timed.tokens);
+  print_out("{:>8} ", r.timed.tokens);
   if (was_timed(r)) {
     const double seconds = r.times.in_graph;
-    fmt::print("{:>10.1f} {:>10.1f} ", seconds * kMicro, r.times.single * kMicro);
+    print_out("{:>10.1f} {:>10.1f} ", seconds * kMicro, r.times.single * kMicro);
     if (r.floor)
-      fmt::print("{:>10.1f} {:>6.0f} % {:>6} ", r.floor->seconds * kMicro,
-                 100 * r.floor->seconds / seconds, r.floor->bound);
+      print_out("{:>10.1f} {:>6.0f} % {:>6} ", r.floor->seconds * kMicro,
+                100 * r.floor->seconds / seconds, r.floor->bound);
     else
-      fmt::print("{:>10} {:>8} {:>6} ", "-", "-", "-");
-    fmt::print("{:>6.2f} {:>8.1f} {:>9.1f}", r.work.bytes() / seconds * kTera,
-               r.work.flops / seconds * kTera, static_cast<double>(r.workspace_bytes) * 0x1p-20);
+      print_out("{:>10} {:>8} {:>6} ", "-", "-", "-");
+    print_out("{:>6.2f} {:>8.1f} {:>9.1f}", r.work.bytes() / seconds * kTera,
+              r.work.flops / seconds * kTera, static_cast<double>(r.workspace_bytes) * 0x1p-20);
   } else {
-    fmt::print("{:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8} {:>9}", "-", "-", "-", "-", "-", "-",
-               "-", "-");
+    print_out("{:>10} {:>10} {:>10} {:>8} {:>6} {:>6} {:>8} {:>9}", "-", "-", "-", "-", "-", "-",
+              "-", "-");
   }
-  fmt::print("  {:10} {}{}\n", name_of(r.status), r.kernel,
-             was_timed(r) ? fmt::format(" ({} elements judged)", r.judged) : "");
-  if (r.status != Status::pass) fmt::print("         {}\n         repeat: {}\n", r.detail, r.repro);
+  print_out("  {:10} {}{}\n", name_of(r.status), r.kernel,
+            was_timed(r) ? fmt::format(" ({} elements judged)", r.judged) : "");
+  if (r.status != Status::pass) print_out("         {}\n         repeat: {}\n", r.detail, r.repro);
   std::fflush(stdout);
 }
 
 void BenchReport::add_end(CheckResult end) {
   for (std::string* text : {&end.name, &end.repro, &end.detail}) *text = printable(*text);
-  fmt::print("\n{} {}: {}\n         repeat: {}\n", name_of(end.status), end.name, end.detail,
-             end.repro);
+  print_out("\n{} {}: {}\n         repeat: {}\n", name_of(end.status), end.name, end.detail,
+            end.repro);
   std::fflush(stdout);
   ends_.push_back(std::move(end));
 }

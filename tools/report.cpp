@@ -16,12 +16,6 @@ namespace mlacheck {
 
 namespace {
 
-// Where nobody reads it, the reports are written all the same, and main() says so.
-template <class... T>
-void print(fmt::format_string<T...> format, T&&... arguments) {
-  std::fputs(fmt::format(format, std::forward<T>(arguments)...).c_str(), stdout);
-}
-
 bool is_failure(Status status) { return status >= Status::fail; }
 
 bool set_and_not_empty(const char* variable) {
@@ -92,7 +86,7 @@ Report::Report(std::string title, ReportOptions options)
 }
 
 void Report::clear_line() {
-  if (line_open_) fmt::print("\r\x1b[K");
+  if (line_open_) print_out("\r\x1b[K");
   line_open_ = false;
 }
 
@@ -100,9 +94,9 @@ void Report::progress(std::size_t done, std::size_t total, const std::string& wh
   if (!terminal_) return;
   clear_line();
   if (total > 0)
-    print("[{}/{}] {}", done, total, what);
+    print_out("[{}/{}] {}", done, total, what);
   else
-    print("[{}] {}", done, what);
+    print_out("[{}] {}", done, what);
   std::fflush(stdout);
   line_open_ = true;
 }
@@ -116,13 +110,14 @@ void Report::add_known(CheckResult result) {
   result.detail = printable(result.detail);
   result.repro = printable(result.repro);
   clear_line();
-  print("{}{:<10}{} {}", colours_ ? colour_of(result.status) : "", name_of(result.status),
-        colours_ ? "\x1b[0m" : "", result.name);
-  if (result.seconds >= 0.05) fmt::print(" ({:.1f} s)", result.seconds);
+  print_out("{}{:<10}{} {}", colours_ ? colour_of(result.status) : "", name_of(result.status),
+            colours_ ? "\x1b[0m" : "", result.name);
+  if (result.seconds >= 0.05) print_out(" ({:.1f} s)", result.seconds);
   const bool passed = result.status == Status::pass;
-  if (!result.detail.empty() && (options_.details || !passed)) print("{}", indented(result.detail));
-  if (!result.repro.empty() && !passed) fmt::print("{}", indented("repeat: " + result.repro));
-  print("\n");
+  if (!result.detail.empty() && (options_.details || !passed))
+    print_out("{}", indented(result.detail));
+  if (!result.repro.empty() && !passed) print_out("{}", indented("repeat: " + result.repro));
+  print_out("\n");
   std::fflush(stdout);
   annotate(result);
   if (!options_.html) result.pictures.clear();
@@ -131,7 +126,7 @@ void Report::add_known(CheckResult result) {
 
 void Report::note(const std::string& text) {
   clear_line();
-  print("{}\n", printable(text));
+  print_out("{}\n", printable(text));
   std::fflush(stdout);
 }
 
@@ -148,8 +143,8 @@ void Report::annotate(const CheckResult& result) const {
   std::size_t failures = 0;
   for (const CheckResult& earlier : results_) failures += is_failure(earlier.status) ? 1 : 0;
   if (failures >= kMost) return;
-  print("::error title=mlacheck {}::{}\n", name_of(result.status),
-        escaped(fmt::format("{}: {} {}", result.name, result.detail, result.repro)));
+  print_out("::error title=mlacheck {}::{}\n", name_of(result.status),
+            escaped(fmt::format("{}: {} {}", result.name, result.detail, result.repro)));
 }
 
 int Report::finish() {
@@ -175,7 +170,7 @@ int Report::finish() {
   clear_line();
   std::vector<Status> statuses;
   for (const CheckResult& result : results_) statuses.push_back(result.status);
-  print("{}: {} in {:.1f} s\n", title_, summary_of(results_, errors_), watch_.seconds());
+  print_out("{}: {} in {:.1f} s\n", title_, summary_of(results_, errors_), watch_.seconds());
   const int code = exit_code(statuses);
   return errors_.empty() ? code : with_error(code);
 }

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reference/verdict/verdict.h"
@@ -37,6 +41,12 @@ struct ReportOptions {
   bool details = false;                        // of a PASS too: worst element, budget used
 };
 
+// To stdout, if it takes it: where nobody reads it the reports are written all the same, and main()
+// says so.
+template <class... T>
+void print_out(fmt::format_string<T...> format, T&&... arguments) {
+  std::fputs(fmt::format(format, std::forward<T>(arguments)...).c_str(), stdout);
+}
 // "mlacheck: <message>" to stderr, if it takes it.
 void print_error(std::string_view message);
 
@@ -47,11 +57,11 @@ class Report {
   // Throws Hdf5Error where a file cannot be written, std::invalid_argument where two are the same.
   Report(std::string title, ReportOptions options);
 
-  // Nothing is added once the run is told to end (interruption.h), which finish() makes an error,
-  // but what was known before.
   // What is being worked on; `total` of 0 where the number of checks is not known.
   void progress(std::size_t done, std::size_t total, const std::string& what);
+  // Nothing is added once the run is told to end (interruption.h), which finish() makes an error;
   void add(CheckResult result);
+  // but what was known before.
   void add_known(CheckResult result);
   // Lines that are no verdict.
   void note(const std::string& text);
