@@ -89,10 +89,12 @@ std::int64_t row_bytes(const SparseAttentionRecipe& r) {
   return r.qk_dim * (r.kv == KvFormat::f32 ? 4 : 2);
 }
 
+constexpr std::string_view kWritten = " written";  // ends the stage of unwritten()
+
 Finding unwritten(const KernelCall& call, CallTensor tensor, std::size_t element_bytes,
                   std::size_t stage) {
   Finding finding;
-  finding.stage = fmt::format("{} written", tensor_name(tensor));
+  finding.stage = fmt::format("{}{}", tensor_name(tensor), kWritten);
   for (std::int32_t i = 0; i < call.calls(); ++i) {
     const std::span<const std::byte> bytes = call.tensor(tensor, i, stage);
     for (std::size_t at = 0; at < bytes.size(); at += element_bytes)
@@ -104,6 +106,13 @@ Finding unwritten(const KernelCall& call, CallTensor tensor, std::size_t element
   finding.detail =
       fmt::format("{} of {} elements were left as they were", finding.failed, finding.elements);
   return finding;
+}
+
+std::int64_t judged_elements(const std::vector<Finding>& findings) {
+  std::int64_t judged = 0;
+  for (const Finding& finding : findings)
+    if (!finding.stage.ends_with(kWritten)) judged += finding.elements;
+  return judged;
 }
 
 std::span<const std::byte> output_row(const KernelCall& call, CallTensor tensor,

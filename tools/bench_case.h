@@ -75,6 +75,9 @@ std::int64_t row_bytes(const SparseAttentionRecipe& recipe);
 // Elements of a stage's output that still have all bits as they were before the call.
 Finding unwritten(const KernelCall& call, CallTensor tensor, std::size_t element_bytes,
                   std::size_t stage = 0);
+// Elements that the findings of judge() have put to the oracle: not those of unwritten(), which
+// looks at no value.
+std::int64_t judged_elements(const std::vector<Finding>& findings);
 
 // Row t, counted over all calls, of one of a stage's outputs.
 std::span<const std::byte> output_row(const KernelCall& call, CallTensor tensor,

@@ -48,7 +48,9 @@ mlacheck_kernel reference_kernel() {
 std::string flaw_of(const BenchCase& bench, const KernelCall& call) {
   const mlacheck_kernel kernel = reference_kernel();
   const mlacheck_kernel* const kernels[] = {&kernel};
-  for (const Finding& finding : bench.judge(call, kernels)) {
+  const std::vector<Finding> findings = bench.judge(call, kernels);
+  EXPECT_GT(detail::judged_elements(findings), 0);
+  for (const Finding& finding : findings) {
     if (finding.status != Status::pass) return to_string(finding);
     EXPECT_GT(finding.elements, 0) << finding.stage;
   }

@@ -80,8 +80,9 @@ BenchResult time_one(const BenchCase& bench, const Recipe& recipe, const TimedCa
     result.status = Status::fail;
     result.detail = trespass;
   }
-  for (const Finding& finding : bench.judge(*call, kernels)) {
-    if (!finding.stage.ends_with(" written")) result.judged += finding.elements;
+  const std::vector<Finding> findings = bench.judge(*call, kernels);
+  result.judged = detail::judged_elements(findings);
+  for (const Finding& finding : findings) {
     if (finding.status <= result.status) continue;
     result.status = finding.status;
     result.detail = to_string(finding);

@@ -145,7 +145,7 @@ def main():
     parser.add_argument("--out", required=True, metavar="FILE.safetensors")
     options = parser.parse_args()
     try:
-        import accelerate  # which transformers needs for a device
+        import accelerate  # noqa: F401, which transformers needs for a device
         import torch
         import transformers
     except ImportError as error:
